@@ -43,7 +43,7 @@ enum {
      * binding's fingerprint in hexadecimal. A second one with the same
      * fingerprint is answered as the first, without a look at it. */
     WP_CONTROL_BIND = 'B',
-    /* Before BIND: a tree image (local/tree_image.h) comes along as a
+    /* Before BIND: a tree image (proto/checkout/tree_image.h) comes along as a
      * descriptor; text is the binding's fingerprint, and the folder below the
      * workspace. BIND tells of how it went. */
     WP_CONTROL_TREE = 'R',

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "local/fetch_report.h"
+#include "proto/checkout/fetch_report.h"
 
 enum {
     ENCODED_MAX = (WP_FETCH_CREDENTIAL_MAX + 2) / 3 * 4,

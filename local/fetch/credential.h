@@ -8,9 +8,9 @@
 
 #include "pool/base/compiler.h"
 
-/* Reads them from fd to its end (local/fetch_report.h). A descriptor of a file
- * in memory that git reads as its configuration, and then sends them with each
- * request; 0 when there are none, -1 when they cannot be had. */
+/* Reads them from fd to its end (proto/checkout/fetch_report.h). A descriptor
+ * of a file in memory that git reads as its configuration, and then sends them
+ * with each request; 0 when there are none, -1 when they cannot be had. */
 WP_MUST_CHECK int wp_credential_open(int fd);
 
 #endif

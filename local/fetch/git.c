@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "local/fetch_report.h"
+#include "proto/checkout/fetch_report.h"
 
 enum {
     TAIL_BYTES = 4096, /* Of what it prints to standard error. */

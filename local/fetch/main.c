@@ -5,7 +5,7 @@
  *
  * The daemon starts it behind walls of its own, where the cache is the only
  * thing that it can write. A checkout is reported on descriptor 3; what the
- * remote asks for comes on descriptor 4 (local/fetch_report.h). */
+ * remote asks for comes on descriptor 4 (proto/checkout/fetch_report.h). */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 #include "local/fetch/cache_sweep.h"
 #include "local/fetch/checkout.h"
 #include "local/fetch/credential.h"
-#include "local/fetch_report.h"
-#include "local/passing.h"
+#include "proto/checkout/fetch_report.h"
+#include "proto/sockets/passing.h"
 #include "pool/base/str.h"
 
 enum {
@@ -54,6 +54,15 @@ checkout(const char *url, const char *ref, uint64_t bytes)
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+static int
+sweep(uint64_t bytes, int64_t seconds)
+{
+    bool ok = wp_cache_sweep(bytes, seconds);
+
+    (void)report(ok ? WP_FETCH_SWEPT : WP_FETCH_FAILED, "", -1);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -71,8 +80,7 @@ main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[1], "sweep") == 0 &&
         wp_str_to_u64(wp_str_from(argv[2]), &bytes) &&
         wp_str_to_u64(wp_str_from(argv[3]), &seconds) && seconds <= INT32_MAX) {
-        return wp_cache_sweep(bytes, (int64_t)seconds) ? EXIT_SUCCESS
-                                                       : EXIT_FAILURE;
+        return sweep(bytes, (int64_t)seconds);
     }
     (void)fputs("Usage: warmpool-fetch checkout URL REF BYTES\n"
                 "       warmpool-fetch sweep BYTES SECONDS\n",

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local/tree_image.h"
+#include "proto/checkout/tree_image.h"
 #include "pool/base/str.h"
 
 enum {

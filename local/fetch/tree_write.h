@@ -1,5 +1,5 @@
-/* local/fetch/tree_write.h - a folder into a tree image (local/tree_image.h).
- * One thread. */
+/* local/fetch/tree_write.h - a folder into a tree image
+ * (proto/checkout/tree_image.h). One thread. */
 #ifndef WP_LOCAL_FETCH_TREE_WRITE_H
 #define WP_LOCAL_FETCH_TREE_WRITE_H
 

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "local/init/egress.h"
-#include "local/passing.h"
+#include "proto/sockets/passing.h"
 #include "pool/base/compiler.h"
 #include "proto/sockets/descriptors.h"
 

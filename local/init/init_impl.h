@@ -23,7 +23,7 @@
 #include "local/init/inner_probe.h"
 #include "local/init/options.h"
 #include "local/init/programs.h"
-#include "local/init/unpack.h"
+#include "proto/checkout/unpack.h"
 #include "local/watch.h"
 #include "pool/base/compiler.h"
 

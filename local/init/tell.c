@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "local/passing.h"
+#include "proto/sockets/passing.h"
 
 void
 wp_init_tell(const struct wp_init *init, char what, const char *text)

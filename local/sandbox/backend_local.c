@@ -7,7 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "local/fetch_report.h"
+#include "proto/checkout/fetch_report.h"
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/host_probe.h"
 #include "pool/base/assert.h"
@@ -111,18 +111,11 @@ static enum wp_status
 prepare_fetcher(struct wp_local *local, struct wp_err *err)
 {
     const struct wp_local_config *config = &local->config;
-    const struct wp_fetcher_config fetcher = {
-        .bwrap_path = local->host.bwrap_path,
-        .path = config->fetch_path,
-        .cache_dir = local->cache_dir,
-        .seccomp_path = local->host.seccomp ? local->seccomp_path : NULL,
+    struct wp_fetcher_config fetcher = {
         .repository_bytes_max = config->repository_bytes_max,
         .cache_bytes_max = config->cache_bytes_max,
         .cache_age_s = config->cache_age_s,
         .timeout_ms = config->fetch_timeout_ms,
-        .drop = local->host.own_uids,
-        .uid = config->uid_first + config->sandboxes_max + 1,
-        .lock_fd = &local->lock_fd,
     };
     enum wp_status status = wp_remote_rules_add(
         &local->remotes, wp_str_from(config->remotes), false, err);
@@ -143,10 +136,22 @@ prepare_fetcher(struct wp_local *local, struct wp_err *err)
     }
     (void)snprintf(local->cache_dir, sizeof local->cache_dir, "%s/repositories",
                    local->state_dir);
-    local->fetcher =
-        wp_fetcher_create(&fetcher, wp_loop_base(local->loop), err);
+    local->fetch_process = (struct wp_fetch_process){
+        .bwrap_path = local->host.bwrap_path,
+        .path = config->fetch_path,
+        .cache_dir = local->cache_dir,
+        .seccomp_path = local->host.seccomp ? local->seccomp_path : NULL,
+        .drop = local->host.own_uids,
+        .uid = config->uid_first + config->sandboxes_max + 1,
+        .lock_fd = &local->lock_fd,
+    };
+    status = wp_fetch_process_init(&local->fetch_process, &fetcher.runner, err);
+    if (status != WP_OK) {
+        return status;
+    }
+    local->fetcher = wp_fetcher_create(&fetcher, wp_loop_base(local->loop));
     if (local->fetcher == NULL) {
-        return err->status;
+        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
     (void)snprintf(path, sizeof path, "%s/trust", local->state_dir);
     return wp_trust_init(&local->trust, config->trust, config->trust_files,

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "local/passing.h"
+#include "proto/sockets/passing.h"
 #include "local/sandbox/spawn.h"
 #include "pool/base/clock.h"
 #include "pool/base/list.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "local/fetch_report.h"
+#include "proto/checkout/fetch_report.h"
 #include "pool/base/compiler.h"
 
 static void

@@ -18,7 +18,7 @@
 
 #include "local/sandbox/backend_local.h"
 #include "local/sandbox/egress_proxy.h"
-#include "local/sandbox/fetcher.h"
+#include "local/sandbox/fetch_process.h"
 #include "local/walls/cgroup.h"
 #include "local/http_probe.h"
 #include "local/sandbox/record.h"
@@ -186,6 +186,7 @@ struct wp_local {
     struct wp_list queue;
     struct wp_list live;
     struct wp_egress_proxy *egress;
+    struct wp_fetch_process fetch_process;
     struct wp_fetcher *fetcher; /* NULL: no repositories. */
     uint32_t turns; /* Sandboxes on their way from start to ready. */
     bool in_start;

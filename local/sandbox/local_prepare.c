@@ -15,7 +15,7 @@
 #include "local/sandbox/host_probe.h"
 #include "local/sandbox/lock.h"
 #include "local/sandbox/subids.h"
-#include "local/walls/inside.h"
+#include "proto/checkout/inside.h"
 #include "local/walls/seccomp_filter.h"
 #include "pool/base/log.h"
 

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "local/control.h"
-#include "local/passing.h"
-#include "local/sandbox/bind_trees.h"
+#include "proto/sockets/passing.h"
+#include "proto/checkout/trees.h"
 #include "local/sandbox/gvisor.h"
 #include "local/sandbox/sandbox_impl.h"
 #include "pool/base/assert.h"
@@ -123,6 +123,26 @@ wp_sandbox_on_bind_timer(int fd, short what, void *arg)
 /* --- The way in --- */
 
 static bool
+send_trees(const struct wp_bind_op *op, int control_fd)
+{
+    const struct wp_bind_tree *tree;
+
+    for (uint32_t i = 0;
+         op->trees != NULL && (tree = wp_bind_trees_at(op->trees, i)) != NULL;
+         i++) {
+        char text[WP_CONTROL_TREE_MAX + 1];
+        int n = snprintf(text, sizeof text, "%c%016" PRIx64 "%s",
+                         WP_CONTROL_TREE, op->fingerprint, tree->dir);
+
+        if (wp_passing_send(control_fd, text, (size_t)n, tree->fd,
+                            MSG_NOSIGNAL | MSG_DONTWAIT) != n) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
 hand_over(const struct wp_sandbox *sandbox, const struct wp_bind_op *op)
 {
     char text[32];
@@ -153,9 +173,7 @@ bind_on(struct wp_sandbox *sandbox)
         wp_sandbox_end_binds(sandbox, status, err.msg);
     } else if (op->fd < 0) {
         wp_sandbox_end_binds(sandbox, WP_OK, "");
-    } else if ((op->trees != NULL &&
-                !wp_bind_trees_send(op->trees, sandbox->control_fd,
-                                    op->fingerprint)) ||
+    } else if (!send_trees(op, sandbox->control_fd) ||
                !hand_over(sandbox, op)) {
         wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its init does not read");
     }
@@ -190,6 +208,23 @@ begin(struct wp_sandbox *sandbox, const struct wp_bind_op *op)
     }
 }
 
+/* May the sandbox have all that was fetched? */
+static enum wp_status
+trust(struct wp_local *local, const struct wp_bind_trees *trees,
+      struct wp_err *err)
+{
+    const struct wp_bind_tree *tree;
+
+    for (uint32_t i = 0; (tree = wp_bind_trees_at(trees, i)) != NULL; i++) {
+        if (wp_trust_check(&local->trust, wp_bind_trees_tenant(trees),
+                           tree->url, tree->dir, tree->fd, err) != WP_OK) {
+            return wp_err_wrap(err, "repository '%.*s'", WP_REMOTE_URL_SHOWN,
+                               tree->url);
+        }
+    }
+    return WP_OK;
+}
+
 /* The trees are dropped with their op, when the sandbox is lost, too. */
 static void
 on_trees(void *ctx, enum wp_status status, const char *reason)
@@ -200,7 +235,7 @@ on_trees(void *ctx, enum wp_status status, const char *reason)
     struct wp_err err;
 
     if (status == WP_OK) {
-        status = wp_bind_trees_trust(op->trees, &sandbox->local->trust, &err);
+        status = trust(sandbox->local, op->trees, &err);
         reason = err.msg;
     }
     if (status == WP_OK) {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "local/control.h"
-#include "local/passing.h"
+#include "proto/sockets/passing.h"
 #include "local/sandbox/sandbox_impl.h"
 
 /* The inner process's number as we see it; 0 when the message has none. */

@@ -3,7 +3,7 @@
 #include <nettle/sha2.h>
 #include <string.h>
 
-#include "local/tree_image.h"
+#include "proto/checkout/tree_image.h"
 
 enum {
     HOPS_MAX = 16, /* Links one after the other. */

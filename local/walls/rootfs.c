@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local/walls/inside.h"
+#include "proto/checkout/inside.h"
 #include "pool/base/compiler.h"
 #include "pool/base/str.h"
 

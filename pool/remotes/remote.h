@@ -15,7 +15,8 @@
 #include "pool/egress/host.h"
 
 enum {
-    WP_REMOTE_URL_MAX = 240, /* Leaves a file name room for a whole URL. */
+    WP_REMOTE_URL_MAX = 240,  /* Leaves a file name room for a whole URL. */
+    WP_REMOTE_URL_SHOWN = 60, /* In a reason. */
     WP_GIT_REF_MAX = 200,
     WP_REMOTE_TLS_PORT = 443,
     WP_REMOTE_PLAIN_PORT = 80,

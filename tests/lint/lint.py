@@ -33,7 +33,8 @@ LIBRARIES = [
     (r"nghttp2/",
      r"proto/(h2|client)/[^/]*|tests/support/http/http_peer_h2\.c"),
     (r"event2/",
-     r"(allocator|bench|local|runtime|k8s|tests|proto/formats|proto/h2|proto/loop)/.*"),
+     r"(allocator|bench|local|runtime|k8s|tests|"
+     r"proto/(checkout|formats|h2|loop))/.*"),
     (r"http_parser\.h",
      r"proto/formats/http_[^/]*|allocator/ctl/sandbox/sandbox_client\.c"),
     (r"zlib\.h", r"allocator/ctl/sandbox/gunzip\.c|tests/unit/.*"),

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local/init/unpack.h"
+#include "proto/checkout/unpack.h"
 #include "local/walls/rootfs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

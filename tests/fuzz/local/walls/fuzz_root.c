@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local/walls/inside.h"
+#include "proto/checkout/inside.h"
 #include "local/walls/rootfs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

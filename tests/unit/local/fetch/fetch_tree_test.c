@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "local/fetch/tree_write.h"
-#include "local/init/unpack.h"
-#include "local/tree_image.h"
+#include "proto/checkout/unpack.h"
+#include "proto/checkout/tree_image.h"
 #include "local/walls/rootfs.h"
 #include "tests/support/base/temp_dir.h"
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "local/tree_image.h"
+#include "proto/checkout/tree_image.h"
 #include "local/trust/look.h"
 #include "local/trust/trust.h"
 

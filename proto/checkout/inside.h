@@ -1,7 +1,7 @@
-/* local/walls/inside.h - paths below a directory that somebody else filled: no
- * link in it leads out of it. */
-#ifndef WP_LOCAL_WALLS_INSIDE_H
-#define WP_LOCAL_WALLS_INSIDE_H
+/* proto/checkout/inside.h - paths below a directory that somebody else filled:
+ * no link in it leads out of it. */
+#ifndef WP_PROTO_CHECKOUT_INSIDE_H
+#define WP_PROTO_CHECKOUT_INSIDE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,9 @@
-/* local/sandbox/bind_trees.h - the repositories of one binding, on their way
- * from the fetcher to a sandbox's init. Private to the backend. */
-#ifndef WP_LOCAL_SANDBOX_BIND_TREES_H
-#define WP_LOCAL_SANDBOX_BIND_TREES_H
+/* proto/checkout/trees.h - the repositories of one binding, on their way from
+ * the fetcher to a sandbox. */
+#ifndef WP_PROTO_CHECKOUT_TREES_H
+#define WP_PROTO_CHECKOUT_TREES_H
 
-#include "local/sandbox/fetcher.h"
-#include "local/trust/trust.h"
+#include "proto/checkout/fetcher.h"
 #include "pool/binding.h"
 #include "pool/remotes/remote_rules.h"
 
@@ -32,14 +31,16 @@ void wp_bind_trees_fetch(struct wp_bind_trees *trees,
                          void (*done)(void *ctx, enum wp_status status,
                                       const char *reason),
                          void *ctx);
-/* May a sandbox have all that was fetched? FAILED_PRECONDITION: err names one
- * that it may not have. The fetcher's thread; it may wait for the disk. */
-WP_MUST_CHECK enum wp_status
-wp_bind_trees_trust(const struct wp_bind_trees *trees, struct wp_trust *trust,
-                    struct wp_err *err);
-/* Hands all of them to the init behind a control channel. False: it does not
- * read. */
-WP_MUST_CHECK bool wp_bind_trees_send(const struct wp_bind_trees *trees,
-                                      int control_fd, uint64_t fingerprint);
+/* What was fetched, by its number from 0; NULL: there are no more. Valid until
+ * they are dropped. */
+struct wp_bind_tree {
+    int fd; /* Of its image, to be read; the trees'. */
+    const char *url;
+    const char *dir; /* Below the workspace; "": the workspace. */
+};
+const struct wp_bind_tree *wp_bind_trees_at(const struct wp_bind_trees *trees,
+                                            uint32_t i);
+/* Whose they are. */
+const char *wp_bind_trees_tenant(const struct wp_bind_trees *trees);
 
 #endif

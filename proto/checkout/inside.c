@@ -1,4 +1,4 @@
-#include "local/walls/inside.h"
+#include "proto/checkout/inside.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local/passing.h"
+#include "proto/sockets/passing.h"
 
 enum {
     FDS_MAX = 8,

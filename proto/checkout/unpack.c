@@ -1,4 +1,4 @@
-#include "local/init/unpack.h"
+#include "proto/checkout/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "local/tree_image.h"
-#include "local/walls/inside.h"
+#include "proto/checkout/tree_image.h"
+#include "proto/checkout/inside.h"
 #include "pool/base/str.h"
 
 struct unpacking {

@@ -1,4 +1,4 @@
-#include "local/tree_image.h"
+#include "proto/checkout/tree_image.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
-/* local/init/unpack.h - a tree image, put into the workspace.
+/* proto/checkout/unpack.h - a tree image, put into the workspace.
  *
  * Runs in warmpool-init, so inside all of the sandbox's walls. The program of
  * the sandbox runs beside it: no link is followed, and what is there is
  * replaced, never opened. */
-#ifndef WP_LOCAL_INIT_UNPACK_H
-#define WP_LOCAL_INIT_UNPACK_H
+#ifndef WP_PROTO_CHECKOUT_UNPACK_H
+#define WP_PROTO_CHECKOUT_UNPACK_H
 
 #include <stdbool.h>
 #include <stddef.h>

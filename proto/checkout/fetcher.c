@@ -1,38 +1,27 @@
-#include "local/sandbox/fetcher.h"
+#include "proto/checkout/fetcher.h"
 
-#include <errno.h>
 #include <event2/event_struct.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "local/fetch_report.h"
-#include "local/passing.h"
-#include "local/sandbox/fetch_walls.h"
-#include "local/sandbox/spawn.h"
-#include "local/walls/rootfs.h"
 #include "pool/base/assert.h"
+#include "pool/base/clock.h"
 #include "pool/base/list.h"
 #include "pool/base/log.h"
 #include "pool/base/rng.h"
 #include "pool/base/siphash.h"
 #include "pool/limits.h"
 #include "pool/remotes/remote.h"
-#include "proto/loop/loop.h"
+#include "proto/checkout/fetch_report.h"
+#include "proto/sockets/passing.h"
 
 enum {
     RUNNING_MAX = 16,
-    PATH_BYTES = 1024,
     PART_BYTES = WP_REMOTE_URL_MAX + 32,
-    COUNT_TEXT = 24,
-    SECCOMP_FD = WP_FETCH_CREDENTIAL_FD + 1,
     SWEEP_EVERY_MS = 3600 * 1000,
     SWEEP_TIMEOUT_MS = 600 * 1000,
 };
@@ -47,9 +36,8 @@ struct wp_fetch {
     void *ctx;
     bool is_sweep;
     bool timed_out;
-    int pidfd;
-    int report_fd;
-    struct event exit_event;
+    struct wp_fetch_started started;
+    struct event end_event;
     struct event timer;
     char url[WP_REMOTE_URL_MAX + 1];
     char ref[WP_GIT_REF_MAX + 1];
@@ -74,7 +62,7 @@ struct wp_fetcher {
 static void start_next(struct wp_fetcher *fetcher);
 static void sweep_now(struct wp_fetcher *fetcher);
 
-/* --- Its process --- */
+/* --- One run --- */
 
 /* The repository's part of the cache: its URL as one part of a path, since '!'
  * is in none. What a password opened has parts of its own, whose names only
@@ -108,45 +96,14 @@ name_part(struct wp_fetch *fetch, const char *tenant)
     }
 }
 
-/* Made if need be; it is the fetching user's. */
-static enum wp_status
-make_part(const struct wp_fetcher *fetcher, const struct wp_fetch *fetch,
-          char out[PATH_BYTES], struct wp_err *err)
-{
-    const struct wp_fetcher_config *config = &fetcher->config;
-    int top = open(config->cache_dir,
-                   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    const char *name = fetch->part;
-    int fd = -1;
-    bool ok;
-
-    (void)snprintf(out, PATH_BYTES, "%s/%s", config->cache_dir, name);
-    ok = top >= 0 && (mkdirat(top, name, 0700) == 0 || errno == EEXIST);
-    if (ok) {
-        fd = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        ok = fd >= 0 &&
-             (!config->drop || fchown(fd, config->uid, config->uid) == 0);
-    }
-    if (!ok) {
-        (void)wp_err_sys(err, WP_UNAVAILABLE, errno, "the cache %s", out);
-    }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    if (top >= 0) {
-        (void)close(top);
-    }
-    return ok ? WP_OK : WP_UNAVAILABLE;
-}
-
-/* Of a repository that was not to be had; others may come by the thousand. What
- * is not empty stays. */
+/* Nobody else is about to fill its part of the cache: of a repository that was
+ * not to be had, since others may come by the thousand. */
 static void
 drop_part(const struct wp_fetch *fetch)
 {
     const struct wp_fetcher *fetcher = fetch->fetcher;
+    const struct wp_fetch_runner *runner = &fetcher->config.runner;
     struct wp_list *node;
-    char path[PATH_BYTES];
 
     for (node = fetcher->running.next; node != &fetcher->running;
          node = node->next) {
@@ -154,137 +111,42 @@ drop_part(const struct wp_fetch *fetch)
             WP_CONTAINER_OF(node, struct wp_fetch, node);
 
         if (other != fetch && strcmp(other->part, fetch->part) == 0) {
-            return; /* It is about to fill it. */
+            return;
         }
     }
-    (void)snprintf(path, sizeof path, "%s/%s", fetcher->config.cache_dir,
-                   fetch->part);
-    (void)rmdir(path);
-}
-
-/* All of it fits into the pipe, so nobody has to write later. -1: it cannot be
- * made. */
-static int
-open_credential(const struct wp_fetch *fetch)
-{
-    int ends[2];
-    bool ok;
-
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        return -1;
+    if (runner->drop != NULL) {
+        runner->drop(runner->self, fetch->part);
     }
-    ok = fetch->credential_len == 0 ||
-         write(ends[1], fetch->credential, fetch->credential_len) ==
-             (ssize_t)fetch->credential_len;
-    (void)close(ends[1]);
-    if (!ok) {
-        (void)close(ends[0]);
-        return -1;
-    }
-    return ends[0];
-}
-
-static bool
-open_fds(const struct wp_fetch *fetch, struct wp_spawn *spawn, int *report)
-{
-    const char *seccomp = fetch->fetcher->config.seccomp_path;
-    int pair[2];
-
-    for (int i = 0; i < WP_SPAWN_FDS_MAX; i++) {
-        spawn->fds[i] = -1;
-    }
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        return false;
-    }
-    *report = pair[0];
-    spawn->fds[WP_FETCH_REPORT_FD] = wp_spawn_fd(pair[1]);
-    spawn->fds[0] = wp_spawn_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
-    spawn->fds[1] = wp_spawn_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
-    spawn->fds[2] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, WP_SPAWN_FD_FLOOR);
-    spawn->fds[WP_FETCH_CREDENTIAL_FD] = wp_spawn_fd(open_credential(fetch));
-    spawn->fds_len = WP_FETCH_CREDENTIAL_FD + 1;
-    if (seccomp != NULL) {
-        spawn->fds[SECCOMP_FD] =
-            wp_spawn_fd(open(seccomp, O_RDONLY | O_CLOEXEC));
-        spawn->fds_len = SECCOMP_FD + 1;
-    }
-    for (int i = 0; i < spawn->fds_len; i++) {
-        if (spawn->fds[i] < 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static enum wp_status
-spawn_it(struct wp_fetch *fetch, const struct wp_fetch_args *args,
-         struct wp_err *err)
-{
-    const struct wp_fetcher_config *config = &fetch->fetcher->config;
-    char *argv[WP_FETCH_ARGS_MAX];
-    char *const no_env[] = {NULL};
-    struct wp_spawn spawn = {
-        .path = config->bwrap_path,
-        .argv = argv,
-        .envp = no_env,
-        .close_fd = *config->lock_fd,
-        .drop = config->drop,
-        .uid = config->uid,
-        .gid = config->uid,
-    };
-    struct wp_spawned spawned = {.pidfd = -1};
-    enum wp_status status;
-
-    memcpy(argv, args->word, sizeof argv);
-    status = open_fds(fetch, &spawn, &fetch->report_fd)
-                 ? wp_spawn(&spawn, &spawned, err)
-                 : wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
-                              "no descriptors for a fetch");
-    for (int i = 0; i < spawn.fds_len; i++) {
-        if (spawn.fds[i] >= 0) {
-            (void)close(spawn.fds[i]);
-        }
-    }
-    fetch->pidfd = spawned.pidfd;
-    return status;
 }
 
 static enum wp_status
 run_checkout(struct wp_fetch *fetch, struct wp_err *err)
 {
     const struct wp_fetcher_config *config = &fetch->fetcher->config;
-    struct wp_fetch_args args = {.n = 0};
-    char part[PATH_BYTES];
-    char bytes[COUNT_TEXT];
-    enum wp_status status = make_part(fetch->fetcher, fetch, part, err);
+    const struct wp_fetch_run run = {
+        .part = fetch->part,
+        .url = fetch->url,
+        .ref = fetch->ref,
+        .bytes_max = config->repository_bytes_max,
+        .credential = {fetch->credential, fetch->credential_len},
+    };
 
-    if (status != WP_OK) {
-        return status;
-    }
-    (void)snprintf(bytes, sizeof bytes, "%" PRIu64,
-                   config->repository_bytes_max);
-    wp_fetch_walls(&args, config->path, part,
-                   config->seccomp_path != NULL ? SECCOMP_FD : -1);
-    wp_fetch_args_add(&args, "--", "/warmpool-fetch", "checkout");
-    wp_fetch_args_add(&args, fetch->url, fetch->ref, bytes);
-    return spawn_it(fetch, &args, err);
+    return config->runner.start(config->runner.self, &run, &fetch->started,
+                                err);
 }
 
 static enum wp_status
 run_sweep(struct wp_fetch *fetch, struct wp_err *err)
 {
     const struct wp_fetcher_config *config = &fetch->fetcher->config;
-    struct wp_fetch_args args = {.n = 0};
-    char bytes[COUNT_TEXT];
-    char age[COUNT_TEXT];
+    const struct wp_fetch_run run = {
+        .bytes_max = config->cache_bytes_max,
+        .age_s = config->cache_age_s,
+        .credential = WP_STR(""),
+    };
 
-    (void)snprintf(bytes, sizeof bytes, "%" PRIu64, config->cache_bytes_max);
-    (void)snprintf(age, sizeof age, "%" PRId64, config->cache_age_s);
-    wp_fetch_walls(&args, config->path, config->cache_dir,
-                   config->seccomp_path != NULL ? SECCOMP_FD : -1);
-    wp_fetch_args_add(&args, "--unshare-net", "--", "/warmpool-fetch");
-    wp_fetch_args_add(&args, "sweep", bytes, age);
-    return spawn_it(fetch, &args, err);
+    return config->runner.start(config->runner.self, &run, &fetch->started,
+                                err);
 }
 
 /* --- Its end --- */
@@ -293,13 +155,13 @@ static void
 fetch_free(struct wp_fetch *fetch)
 {
     wp_list_remove(&fetch->node);
-    if (fetch->report_fd >= 0) {
-        (void)close(fetch->report_fd);
-    }
-    if (fetch->pidfd >= 0) {
-        (void)event_del(&fetch->exit_event);
+    if (fetch->started.end_fd >= 0) {
+        (void)event_del(&fetch->end_event);
         (void)evtimer_del(&fetch->timer);
-        (void)close(fetch->pidfd);
+        (void)close(fetch->started.end_fd);
+    }
+    if (fetch->started.report_fd >= 0) {
+        (void)close(fetch->started.report_fd);
     }
     explicit_bzero(fetch->credential, sizeof fetch->credential);
     free(fetch);
@@ -310,8 +172,8 @@ static bool
 read_report(const struct wp_fetch *fetch, char text[WP_FETCH_REPORT_MAX + 1],
             int *fd)
 {
-    ssize_t n =
-        wp_passing_receive(fetch->report_fd, text, WP_FETCH_REPORT_MAX, fd);
+    ssize_t n = wp_passing_receive(fetch->started.report_fd, text,
+                                   WP_FETCH_REPORT_MAX, fd);
 
     if (n <= 0) {
         return false;
@@ -365,23 +227,34 @@ tell(const struct wp_fetch *fetch)
 }
 
 static void
-on_exit_seen(evutil_socket_t fd, short what, void *arg)
+tell_sweep(const struct wp_fetch *fetch)
+{
+    char text[WP_FETCH_REPORT_MAX + 1];
+    int fd = -1;
+    bool told = read_report(fetch, text, &fd);
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (!told || text[0] != WP_FETCH_SWEPT) {
+        wp_log_warn("the cache of repositories was not swept");
+    }
+}
+
+static void
+on_end_seen(evutil_socket_t fd, short what, void *arg)
 {
     struct wp_fetch *fetch = arg;
     struct wp_fetcher *fetcher = fetch->fetcher;
-    siginfo_t info = {.si_code = 0};
+    const struct wp_fetch_runner *runner = &fetcher->config.runner;
 
     (void)what;
-    if (waitid(P_PIDFD, (id_t)fd, &info, WEXITED | WNOHANG) != 0 ||
-        info.si_pid == 0) {
+    if (!runner->has_ended(runner->self, fd)) {
         return;
     }
     if (fetch->is_sweep) {
         fetcher->sweeping = false;
-        if (info.si_code != CLD_EXITED || info.si_status != 0) {
-            wp_log_warn("the cache of repositories was not swept",
-                        wp_kv_int("status", info.si_status));
-        }
+        tell_sweep(fetch);
         if (fetcher->sweep_due) {
             sweep_now(fetcher);
         }
@@ -397,7 +270,9 @@ on_exit_seen(evutil_socket_t fd, short what, void *arg)
 static void
 kill_it(const struct wp_fetch *fetch)
 {
-    (void)syscall(SYS_pidfd_send_signal, fetch->pidfd, SIGKILL, NULL, 0);
+    const struct wp_fetch_runner *runner = &fetch->fetcher->config.runner;
+
+    runner->kill(runner->self, fetch->started.end_fd);
 }
 
 static void
@@ -413,17 +288,17 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* --- Turns --- */
 
-/* Its process runs: watch it. */
+/* It runs: watch it. */
 static void
 watch(struct wp_fetch *fetch, int64_t timeout_ms)
 {
     struct wp_fetcher *fetcher = fetch->fetcher;
     struct timeval wait = wp_timeval(timeout_ms * WP_NS_PER_MS);
 
-    (void)event_assign(&fetch->exit_event, fetcher->base, fetch->pidfd,
-                       EV_READ | EV_PERSIST, on_exit_seen, fetch);
+    (void)event_assign(&fetch->end_event, fetcher->base, fetch->started.end_fd,
+                       EV_READ | EV_PERSIST, on_end_seen, fetch);
     (void)evtimer_assign(&fetch->timer, fetcher->base, on_timer, fetch);
-    (void)event_add(&fetch->exit_event, NULL);
+    (void)event_add(&fetch->end_event, NULL);
     (void)evtimer_add(&fetch->timer, &wait);
     wp_list_push_back(&fetcher->running, &fetch->node);
 }
@@ -454,8 +329,7 @@ fetch_make(struct wp_fetcher *fetcher)
 
     if (fetch != NULL) {
         fetch->fetcher = fetcher;
-        fetch->pidfd = -1;
-        fetch->report_fd = -1;
+        fetch->started = (struct wp_fetch_started){-1, -1};
         wp_list_init(&fetch->node);
     }
     return fetch;
@@ -535,7 +409,7 @@ void
 wp_fetch_cancel(struct wp_fetch *fetch)
 {
     fetch->done = NULL;
-    if (fetch->pidfd >= 0) {
+    if (fetch->started.end_fd >= 0) {
         kill_it(fetch); /* Its end is seen later. */
     } else {
         fetch_free(fetch);
@@ -544,37 +418,13 @@ wp_fetch_cancel(struct wp_fetch *fetch)
 
 /* --- Its life --- */
 
-static enum wp_status
-make_cache(const struct wp_fetcher_config *config, struct wp_err *err)
-{
-    uid_t owner = config->drop ? config->uid : geteuid();
-    enum wp_status status = WP_OK;
-    struct stat st;
-
-    /* Of another setting sandbox_uid_first: nobody could write there. */
-    if (lstat(config->cache_dir, &st) == 0 &&
-        (!S_ISDIR(st.st_mode) || st.st_uid != owner)) {
-        status = wp_dir_remove(config->cache_dir, err);
-    }
-    if (status == WP_OK) {
-        status = wp_dir_make(config->cache_dir, 0700, err);
-    }
-    if (status == WP_OK && config->drop &&
-        chown(config->cache_dir, config->uid, config->uid) != 0) {
-        status = wp_err_sys(err, WP_UNAVAILABLE, errno, "the cache %s",
-                            config->cache_dir);
-    }
-    return status;
-}
-
 struct wp_fetcher *
 wp_fetcher_create(const struct wp_fetcher_config *config,
-                  struct event_base *base, struct wp_err *err)
+                  struct event_base *base)
 {
     struct wp_fetcher *fetcher = calloc(1, sizeof *fetcher);
 
     if (fetcher == NULL) {
-        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
     fetcher->config = *config;
@@ -583,10 +433,6 @@ wp_fetcher_create(const struct wp_fetcher_config *config,
     wp_list_init(&fetcher->waiting);
     wp_list_init(&fetcher->running);
     (void)evtimer_assign(&fetcher->sweep_timer, base, on_sweep_timer, fetcher);
-    if (make_cache(config, err) != WP_OK) {
-        free(fetcher);
-        return NULL;
-    }
     return fetcher;
 }
 
@@ -604,10 +450,12 @@ wp_fetcher_destroy(struct wp_fetcher *fetcher)
     }
     while ((node = wp_list_pop_front(&fetcher->running)) != NULL) {
         struct wp_fetch *fetch = WP_CONTAINER_OF(node, struct wp_fetch, node);
-        siginfo_t info;
 
         kill_it(fetch);
-        (void)waitid(P_PIDFD, (id_t)fetch->pidfd, &info, WEXITED);
+        if (fetcher->config.runner.wait != NULL) {
+            fetcher->config.runner.wait(fetcher->config.runner.self,
+                                        fetch->started.end_fd);
+        }
         fetch_free(fetch);
     }
     free(fetcher);

@@ -1,4 +1,4 @@
-#include "local/passing.h"
+#include "proto/sockets/passing.h"
 
 #include <stdint.h>
 #include <string.h>

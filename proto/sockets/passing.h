@@ -1,7 +1,7 @@
-/* local/passing.h - messages of SOCK_SEQPACKET sockets with which a descriptor
- * may come along. Any thread. */
-#ifndef WP_LOCAL_PASSING_H
-#define WP_LOCAL_PASSING_H
+/* proto/sockets/passing.h - messages of SOCK_SEQPACKET sockets with which a
+ * descriptor may come along. Any thread. */
+#ifndef WP_PROTO_SOCKETS_PASSING_H
+#define WP_PROTO_SOCKETS_PASSING_H
 
 #include <stddef.h>
 #include <sys/types.h>

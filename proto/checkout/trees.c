@@ -1,24 +1,17 @@
-#include "local/sandbox/bind_trees.h"
+#include "proto/checkout/trees.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "local/control.h"
-#include "local/passing.h"
 #include "pool/base/assert.h"
-
-enum {
-    URL_SHOWN = 60, /* In a reason. */
-};
 
 struct tree {
     struct wp_bind_trees *trees;
     struct wp_fetch *fetch; /* Under way; NULL: not. */
-    int fd;                 /* Of its image; -1: not there. */
+    struct wp_bind_tree as; /* Its fd -1: it is not there. */
     char url[WP_REMOTE_URL_MAX + 1];
     char ref[WP_GIT_REF_MAX + 1];
     char dir[WP_BINDING_PATH_MAX + 1];
@@ -55,7 +48,7 @@ wp_bind_trees_check(const struct wp_remote_rules *rules,
                 err, WP_FAILED_PRECONDITION,
                 "binding.repositories[%u]: '%.*s' is not allowed here (setting "
                 "%s)",
-                i, URL_SHOWN, url,
+                i, WP_REMOTE_URL_SHOWN, url,
                 rules->n == 0 ? "git_remotes, which is empty"
                               : "git_remotes, or git_remotes_denied");
         }
@@ -96,7 +89,7 @@ wp_bind_trees_make(const struct wp_binding *binding, struct wp_str tenant)
              tree->user, sizeof tree->user);
         copy(from->password, tree->password, sizeof tree->password);
         tree->trees = trees;
-        tree->fd = -1;
+        tree->as = (struct wp_bind_tree){-1, tree->url, tree->dir};
     }
     return trees;
 }
@@ -111,8 +104,8 @@ wp_bind_trees_drop(struct wp_bind_trees *trees)
         if (trees->tree[i].fetch != NULL) {
             wp_fetch_cancel(trees->tree[i].fetch);
         }
-        if (trees->tree[i].fd >= 0) {
-            (void)close(trees->tree[i].fd);
+        if (trees->tree[i].as.fd >= 0) {
+            (void)close(trees->tree[i].as.fd);
         }
     }
     explicit_bzero(trees, sizeof *trees);
@@ -129,10 +122,10 @@ on_fetched(void *ctx, enum wp_status status, int fd, const char *reason)
     char text[WP_BIND_REASON_MAX + 1];
 
     tree->fetch = NULL;
-    tree->fd = fd;
+    tree->as.fd = fd;
     if (status != WP_OK) {
-        (void)snprintf(text, sizeof text, "repository '%.*s': %s", URL_SHOWN,
-                       tree->url, reason);
+        (void)snprintf(text, sizeof text, "repository '%.*s': %s",
+                       WP_REMOTE_URL_SHOWN, tree->url, reason);
         trees->done(trees->ctx, status, text);
         return;
     }
@@ -168,43 +161,14 @@ wp_bind_trees_fetch(struct wp_bind_trees *trees, struct wp_fetcher *fetcher,
     wp_fetcher_go(fetcher);
 }
 
-enum wp_status
-wp_bind_trees_trust(const struct wp_bind_trees *trees, struct wp_trust *trust,
-                    struct wp_err *err)
+const struct wp_bind_tree *
+wp_bind_trees_at(const struct wp_bind_trees *trees, uint32_t i)
 {
-    for (uint32_t i = 0; i < trees->n; i++) {
-        const struct tree *tree = &trees->tree[i];
-
-        if (wp_trust_check(trust, trees->tenant, tree->url, tree->dir, tree->fd,
-                           err) != WP_OK) {
-            (void)wp_err_wrap(err, "repository '%.*s'", URL_SHOWN, tree->url);
-            return WP_FAILED_PRECONDITION;
-        }
-    }
-    return WP_OK;
+    return i < trees->n ? &trees->tree[i].as : NULL;
 }
 
-/* --- Handing over --- */
-
-static bool
-send_tree(const struct tree *tree, int control_fd, uint64_t fingerprint)
+const char *
+wp_bind_trees_tenant(const struct wp_bind_trees *trees)
 {
-    char text[WP_CONTROL_TREE_MAX + 1];
-    int n = snprintf(text, sizeof text, "%c%016" PRIx64 "%s", WP_CONTROL_TREE,
-                     fingerprint, tree->dir);
-
-    return wp_passing_send(control_fd, text, (size_t)n, tree->fd,
-                           MSG_NOSIGNAL | MSG_DONTWAIT) == n;
-}
-
-bool
-wp_bind_trees_send(const struct wp_bind_trees *trees, int control_fd,
-                   uint64_t fingerprint)
-{
-    for (uint32_t i = 0; i < trees->n; i++) {
-        if (!send_tree(&trees->tree[i], control_fd, fingerprint)) {
-            return false;
-        }
-    }
-    return true;
+    return trees->tenant;
 }

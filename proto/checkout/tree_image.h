@@ -1,4 +1,4 @@
-/* local/tree_image.h - a folder of files as one row of bytes.
+/* proto/checkout/tree_image.h - a folder of files as one row of bytes.
  *
  * warmpool-fetch makes one of what it has checked out, and warmpool-init puts
  * it into a sandbox's workspace. Its entries have a head of four numbers in the
@@ -11,8 +11,8 @@
  *   LINK                  path     where it leads
  *
  * Pure; any thread. */
-#ifndef WP_LOCAL_TREE_IMAGE_H
-#define WP_LOCAL_TREE_IMAGE_H
+#ifndef WP_PROTO_CHECKOUT_TREE_IMAGE_H
+#define WP_PROTO_CHECKOUT_TREE_IMAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
