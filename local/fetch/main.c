@@ -2,10 +2,12 @@
  *
  *   warmpool-fetch checkout URL REF BYTES   a repository's tree image
  *   warmpool-fetch sweep BYTES SECONDS      the cache kept within bounds
+ *   warmpool-fetch serve SOCKET CACHE       both, for who asks at a socket
  *
- * The daemon starts it behind walls of its own, where the cache is the only
- * thing that it can write. A checkout is reported on descriptor 3; what the
- * remote asks for comes on descriptor 4 (proto/checkout/fetch_report.h). */
+ * The daemon starts the first two behind walls of its own, where the cache is
+ * the only thing that they can write. They report on descriptor 3; what the
+ * remote asks for comes on descriptor 4 (proto/checkout/fetch_report.h). In a
+ * cluster the third runs in a container beside the daemon's. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@
 #include "local/fetch/cache_sweep.h"
 #include "local/fetch/checkout.h"
 #include "local/fetch/credential.h"
+#include "local/fetch/serve.h"
 #include "proto/checkout/fetch_report.h"
 #include "proto/sockets/passing.h"
 #include "pool/base/str.h"
@@ -82,8 +85,13 @@ main(int argc, char **argv)
         wp_str_to_u64(wp_str_from(argv[3]), &seconds) && seconds <= INT32_MAX) {
         return sweep(bytes, (int64_t)seconds);
     }
+    if (argc == 4 && strcmp(argv[1], "serve") == 0) {
+        return wp_fetch_serve(argv[2], argv[3],
+                              &(struct wp_fetch_serve){checkout, sweep});
+    }
     (void)fputs("Usage: warmpool-fetch checkout URL REF BYTES\n"
-                "       warmpool-fetch sweep BYTES SECONDS\n",
+                "       warmpool-fetch sweep BYTES SECONDS\n"
+                "       warmpool-fetch serve SOCKET CACHE\n",
                 stderr);
     return EXIT_USAGE;
 }

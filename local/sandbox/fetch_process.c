@@ -15,6 +15,7 @@
 #include "local/sandbox/fetch_walls.h"
 #include "local/sandbox/spawn.h"
 #include "local/walls/rootfs.h"
+#include "proto/checkout/fetch_message.h"
 #include "proto/checkout/fetch_report.h"
 
 enum {
@@ -61,28 +62,6 @@ drop(void *ctx, const char *part)
     (void)rmdir(path); /* Unless there is something in it. */
 }
 
-/* All of it fits into the pipe, so nobody has to write later. -1: it cannot be
- * made. */
-static int
-open_credential(struct wp_str credential)
-{
-    int ends[2];
-    bool ok;
-
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        return -1;
-    }
-    ok =
-        credential.len == 0 || write(ends[1], credential.ptr, credential.len) ==
-                                   (ssize_t)credential.len;
-    (void)close(ends[1]);
-    if (!ok) {
-        (void)close(ends[0]);
-        return -1;
-    }
-    return ends[0];
-}
-
 static bool
 open_fds(const struct wp_fetch_process *self, struct wp_str credential,
          struct wp_spawn *spawn, int *report)
@@ -101,7 +80,7 @@ open_fds(const struct wp_fetch_process *self, struct wp_str credential,
     spawn->fds[1] = wp_spawn_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
     spawn->fds[2] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, WP_SPAWN_FD_FLOOR);
     spawn->fds[WP_FETCH_CREDENTIAL_FD] =
-        wp_spawn_fd(open_credential(credential));
+        wp_spawn_fd(wp_fetch_credential_pipe(credential));
     spawn->fds_len = WP_FETCH_CREDENTIAL_FD + 1;
     if (self->seccomp_path != NULL) {
         spawn->fds[SECCOMP_FD] =

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,10 +20,14 @@ enum {
 #define FS_WRITE_FILE (UINT64_C(1) << 1)
 #define FS_READ_FILE (UINT64_C(1) << 2)
 #define FS_READ_DIR (UINT64_C(1) << 3)
+#define FS_READ (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
 #define FS_ALL_V1 ((UINT64_C(1) << 13) - 1)
 #define FS_REFER (UINT64_C(1) << 13)
 #define FS_TRUNCATE (UINT64_C(1) << 14)
 #define FS_IOCTL_DEV (UINT64_C(1) << 15)
+/* What may stand on a rule for something that is no folder. */
+#define FS_OF_FILES                                                            \
+    (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
 #define SCOPE_ALL UINT64_C(3) /* Abstract Unix sockets, signals. */
 
 struct ruleset_attr {
@@ -60,12 +65,16 @@ static int
 allow(int ruleset, const char *path, uint64_t bits)
 {
     struct path_attr attr = {.allowed = bits};
+    struct stat st;
     int saved;
     long rc;
 
     attr.parent_fd = open(path, O_PATH | O_CLOEXEC);
     if (attr.parent_fd < 0) {
         return errno == ENOENT ? 0 : -1;
+    }
+    if (fstat(attr.parent_fd, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        attr.allowed &= FS_OF_FILES;
     }
     rc = syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0);
     saved = errno;
@@ -74,28 +83,48 @@ allow(int ruleset, const char *path, uint64_t bits)
     return rc == 0 ? 0 : -1;
 }
 
+/* A ruleset that handles all that this kernel can; -1 with errno. */
+static int
+open_ruleset(int abi)
+{
+    struct ruleset_attr attr = {.handled_fs = handled_fs(abi)};
+    size_t attr_len = abi >= 6   ? sizeof attr
+                      : abi >= 4 ? 2 * sizeof(uint64_t)
+                                 : sizeof(uint64_t);
+
+    attr.scoped = abi >= 6 ? SCOPE_ALL : 0;
+    return (int)syscall(SYS_landlock_create_ruleset, &attr, attr_len, 0);
+}
+
+/* Closes it. rc: of its rules. */
+static int
+enter(int ruleset, int rc)
+{
+    if (rc == 0 &&
+        syscall(SYS_landlock_restrict_self, ruleset, (uint32_t)0) != 0) {
+        rc = -1;
+    }
+    (void)close(ruleset);
+    return rc;
+}
+
 int
 wp_landlock_confine(const char *const *writable, size_t writable_len)
 {
     int abi = wp_landlock_abi();
     uint64_t all = handled_fs(abi);
     uint64_t devices = all & (FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV);
-    struct ruleset_attr attr = {.handled_fs = all};
-    size_t attr_len = abi >= 6   ? sizeof attr
-                      : abi >= 4 ? 2 * sizeof(uint64_t)
-                                 : sizeof(uint64_t);
     int ruleset;
     int rc;
 
     if (abi == 0) {
         return 0;
     }
-    attr.scoped = abi >= 6 ? SCOPE_ALL : 0;
-    ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, attr_len, 0);
+    ruleset = open_ruleset(abi);
     if (ruleset < 0) {
         return -1;
     }
-    rc = allow(ruleset, "/", FS_READ_FILE | FS_READ_DIR | FS_EXECUTE);
+    rc = allow(ruleset, "/", FS_READ);
     /* Devices are the few that bubblewrap made; /proc guards itself. */
     rc |= allow(ruleset, "/dev", devices);
     rc |= allow(ruleset, "/dev/shm", all);
@@ -103,10 +132,30 @@ wp_landlock_confine(const char *const *writable, size_t writable_len)
     for (size_t i = 0; i < writable_len; i++) {
         rc |= allow(ruleset, writable[i], all);
     }
-    if (rc == 0 &&
-        syscall(SYS_landlock_restrict_self, ruleset, (uint32_t)0) != 0) {
-        rc = -1;
+    return enter(ruleset, rc);
+}
+
+int
+wp_landlock_confine_to(const char *const *readable, size_t readable_len,
+                       const char *const *writable, size_t writable_len)
+{
+    int abi = wp_landlock_abi();
+    int ruleset;
+    int rc = 0;
+
+    if (abi == 0) {
+        errno = ENOSYS;
+        return -1;
     }
-    (void)close(ruleset);
-    return rc;
+    ruleset = open_ruleset(abi);
+    if (ruleset < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < readable_len; i++) {
+        rc |= allow(ruleset, readable[i], FS_READ);
+    }
+    for (size_t i = 0; i < writable_len; i++) {
+        rc |= allow(ruleset, writable[i], handled_fs(abi));
+    }
+    return enter(ruleset, rc);
 }

@@ -18,4 +18,10 @@ int wp_landlock_abi(void);
  * allocates nothing, so it may run between fork and exec. */
 int wp_landlock_confine(const char *const *writable, size_t writable_len);
 
+/* The same, where no mounts hide the rest of the machine: reading and executing
+ * below the paths of the first list only, reading and writing below those of
+ * the second. Without Landlock -1, with ENOSYS. */
+int wp_landlock_confine_to(const char *const *readable, size_t readable_len,
+                           const char *const *writable, size_t writable_len);
+
 #endif

@@ -11,9 +11,46 @@
 
 #include "pool/base/str.h"
 
+/* Part by part, where openat2 is not to be had: under gVisor (ENOSYS), and
+ * where a filter does not know it (EPERM). */
+static int
+walk_without_links(int top, const char *path)
+{
+    int at = fcntl(top, F_DUPFD_CLOEXEC, 0);
+
+    while (at >= 0) {
+        char name[256];
+        struct wp_str part;
+        int next = -1;
+        int saved;
+
+        path += strspn(path, "/");
+        part = (struct wp_str){path, strcspn(path, "/")};
+        if (part.len == 0) {
+            return at;
+        }
+        if (!wp_str_copy(part, name, sizeof name)) {
+            errno = ENAMETOOLONG;
+        } else if (strcmp(name, "..") == 0) {
+            errno = EXDEV;
+        } else {
+            next =
+                openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        }
+        saved = errno;
+        (void)close(at);
+        errno = saved;
+        at = next;
+        path += part.len;
+    }
+    return -1;
+}
+
 int
 wp_inside_open(int top, const char *path, enum wp_inside_links links)
 {
+    int fd;
+
     struct open_how how = {
         .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
         .resolve = RESOLVE_NO_MAGICLINKS,
@@ -24,7 +61,11 @@ wp_inside_open(int top, const char *path, enum wp_inside_links links)
     if (links == WP_INSIDE_NO_LINKS) {
         how.resolve |= RESOLVE_NO_SYMLINKS;
     }
-    return (int)syscall(SYS_openat2, top, path, &how, sizeof how);
+    fd = (int)syscall(SYS_openat2, top, path, &how, sizeof how);
+    return fd < 0 && (errno == ENOSYS || errno == EPERM) &&
+                   links == WP_INSIDE_NO_LINKS
+               ? walk_without_links(top, path)
+               : fd;
 }
 
 bool

@@ -10,7 +10,7 @@
 enum wp_inside_links {
     WP_INSIDE_FOLLOW,   /* As a process would whose root `top` is. */
     WP_INSIDE_STAY,     /* Followed while they stay below: else EXDEV. */
-    WP_INSIDE_NO_LINKS, /* ELOOP where one is. */
+    WP_INSIDE_NO_LINKS, /* ELOOP or ENOTDIR where one is. */
 };
 
 /* Opens a directory below the directory `top` (O_PATH, close-on-exec). -1 with

@@ -1,9 +1,9 @@
 /* proto/checkout/tree_image.h - a folder of files as one row of bytes.
  *
  * warmpool-fetch makes one of what it has checked out, and warmpool-init puts
- * it into a sandbox's workspace. Its entries have a head of four numbers in the
- * machine's own byte order, a path and a content; a folder comes before what is
- * in it:
+ * it into a sandbox's workspace; in a cluster warmpool-runtime does. Its
+ * entries have a head of four numbers, the lowest byte first, a path and a
+ * content; a folder comes before what is in it:
  *
  *   kind     mode         path     content
  *   FOLDER                path

@@ -1,7 +1,9 @@
 /* proto/parcel/request.h - how a parcel is brought to a sandbox in a cluster.
  *
  * POST WP_BIND_PATH with the sandbox's token (proto/formats/sandbox_token.h);
- * the body is the parcel, and WP_BIND_FIELD has the binding's fingerprint.
+ * WP_BIND_FIELD has the binding's fingerprint. The body is as many bytes of
+ * trees as WP_BIND_TREES_FIELD says (proto/checkout/tree_frame.h; without that
+ * field none), and then the parcel.
  *
  *   200   all of it is there; WP_BIND_FIELD has the fingerprint, the body says
  *         by name what was bound
@@ -17,6 +19,7 @@
 
 #define WP_BIND_PATH "/v1/bind"
 #define WP_BIND_FIELD "X-Warmpool-Binding"
+#define WP_BIND_TREES_FIELD "X-Warmpool-Trees"
 
 enum {
     WP_BIND_FINGERPRINT_TEXT = 16, /* Lower-case hexadecimal digits. */

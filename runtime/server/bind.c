@@ -24,9 +24,13 @@
 #include "proto/parcel/parcel.h"
 #include "runtime/exec/bound.h"
 #include "runtime/exec/exec_result.h"
+#include "runtime/server/bind_body.h"
 
 #define MARK "binding"
 #define FOLDER_ENV "WARMPOOL_BOUND_DIR"
+
+/* Bytes; the workspace's own bound comes first. */
+#define TREES_MAX (UINT64_C(1) << 40)
 
 enum {
     MARK_MODE = 0400,
@@ -158,9 +162,16 @@ start_brought(const struct wp_runtime *runtime,
 
 /* --- Taking it --- */
 
+/* The names of what was bound. NULL on no memory. */
+static json_t *
+no_names(void)
+{
+    return json_pack("{s:[], s:[], s:[]}", "env", "secrets", "files");
+}
+
 static bool
-take(struct wp_runtime *runtime, const char *fingerprint, const char *parcel,
-     size_t len, char why[WP_BIND_WHY_MAX])
+take(struct wp_runtime *runtime, const char *fingerprint,
+     struct wp_bind_body *body, json_t *names, char why[WP_BIND_WHY_MAX])
 {
     struct wp_bind_command command;
     int mark = begin(runtime);
@@ -173,10 +184,15 @@ take(struct wp_runtime *runtime, const char *fingerprint, const char *parcel,
     }
     runtime->bound = WP_BOUND_PART;
     show_folder(runtime);
-    ok = wp_bind_take(runtime->options.bound_dir, runtime->workspace.root,
-                      (const uint8_t *)parcel, len, &command, why) &&
-         start_brought(runtime, &command, why);
-    wp_bind_command_fini(&command);
+    ok = wp_bind_body_unpack(body, &runtime->workspace, names, why,
+                             WP_BIND_WHY_MAX);
+    if (ok) {
+        ok = wp_bind_take(runtime->options.bound_dir, runtime->workspace.root,
+                          wp_bind_body_parcel(body), body->parcel_len, &command,
+                          why) &&
+             start_brought(runtime, &command, why);
+        wp_bind_command_fini(&command);
+    }
     if (ok && write(mark, fingerprint, WP_BIND_FINGERPRINT_TEXT) !=
                   WP_BIND_FINGERPRINT_TEXT) {
         (void)snprintf(why, WP_BIND_WHY_MAX, "%.100s: %s",
@@ -190,16 +206,14 @@ take(struct wp_runtime *runtime, const char *fingerprint, const char *parcel,
     return ok;
 }
 
-/* What was bound, by its names. NULL on no memory. */
-static json_t *
-names_of(struct wp_parcel parcel)
+static void
+add_names(json_t *names, struct wp_parcel parcel)
 {
     static const char *const lists[] = {
         [WP_PARCEL_ENV] = "env",
         [WP_PARCEL_SECRET] = "secrets",
         [WP_PARCEL_FILE] = "files",
     };
-    json_t *names = json_pack("{s:[], s:[], s:[]}", "env", "secrets", "files");
     struct wp_parcel_entry entry;
     bool started = false;
 
@@ -218,17 +232,74 @@ names_of(struct wp_parcel parcel)
         }
     }
     (void)json_object_set_new(names, "started", json_boolean(started));
-    return names;
+}
+
+/* Takes names. */
+static void
+reply_bound(struct wp_http_req *req, const struct wp_bind_body *body,
+            json_t *names)
+{
+    const uint8_t *parcel = wp_bind_body_parcel(body);
+
+    add_names(names, (struct wp_parcel){parcel, parcel + body->parcel_len});
+    wp_http_add_header(req, WP_BIND_FIELD, wp_runtime_of(req)->fingerprint);
+    wp_http_reply_json(req, 200, names);
+}
+
+/* --- The request --- */
+
+static void
+bind_begin(struct wp_http_req *req)
+{
+    const char *trees = wp_http_header(req, WP_BIND_TREES_FIELD);
+    struct wp_bind_body *body = malloc(sizeof *body);
+    uint64_t trees_len = 0;
+
+    if (body == NULL) {
+        wp_http_reply_json(req, 500, NULL);
+        return;
+    }
+    wp_http_set_user(req, body);
+    wp_bind_body_init(body, 0, false);
+    if (trees != NULL && (!wp_str_to_u64(wp_str_from(trees), &trees_len) ||
+                          trees_len > TREES_MAX)) {
+        wp_http_reply_error(req, 400,
+                            WP_BIND_TREES_FIELD ": a number of bytes is "
+                                                "expected");
+        return;
+    }
+    /* What is not taken is read all the same: whoever sends it hears why. */
+    wp_bind_body_init(body, trees_len,
+                      wp_runtime_of(req)->bound == WP_BOUND_FREE &&
+                          wp_runtime_of(req)->options.token_digest != NULL);
 }
 
 static void
-reply_bound(struct wp_http_req *req, const char *parcel, size_t len)
+bind_body(struct wp_http_req *req, const char *data, size_t len)
 {
-    const uint8_t *bytes = (const uint8_t *)parcel;
+    if (!wp_bind_body_feed(wp_http_user(req), &wp_runtime_of(req)->workspace,
+                           data, len)) {
+        wp_http_reply_error(req, 413, "the parcel: at most %d bytes are taken",
+                            WP_PARCEL_MAX);
+    }
+}
 
-    wp_http_add_header(req, WP_BIND_FIELD, wp_runtime_of(req)->fingerprint);
-    wp_http_reply_json(req, 200,
-                       names_of((struct wp_parcel){bytes, bytes + len}));
+static void
+take_new(struct wp_http_req *req, const char *fingerprint)
+{
+    struct wp_runtime *runtime = wp_runtime_of(req);
+    struct wp_bind_body *body = wp_http_user(req);
+    char why[WP_BIND_WHY_MAX] = "";
+    json_t *names = no_names();
+
+    if (take(runtime, fingerprint, body, names, why)) {
+        wp_log_info("bound");
+        reply_bound(req, body, names);
+        return;
+    }
+    json_decref(names);
+    wp_log_warn("not bound", wp_kv_str("why", why));
+    wp_http_reply_error(req, 422, "%s", why);
 }
 
 static void
@@ -236,9 +307,7 @@ bind_ready(struct wp_http_req *req)
 {
     struct wp_runtime *runtime = wp_runtime_of(req);
     const char *fingerprint = wp_http_header(req, WP_BIND_FIELD);
-    char why[WP_BIND_WHY_MAX] = "";
-    size_t len;
-    const char *parcel = wp_http_body(req, &len);
+    struct wp_bind_body *body = wp_http_user(req);
 
     if (runtime->options.token_digest == NULL) {
         wp_http_reply_error(req, 403,
@@ -250,22 +319,35 @@ bind_ready(struct wp_http_req *req)
                             ": %d hexadecimal digits, 0 to 9 and a to f, are "
                             "expected",
                             WP_BIND_FINGERPRINT_TEXT);
+    } else if (!wp_bind_body_is_whole(body)) {
+        wp_http_reply_error(req, 400,
+                            WP_BIND_TREES_FIELD ": more bytes than came");
     } else if (runtime->bound == WP_BOUND_PART) {
         wp_http_reply_error(req, 422, "it took a part of a binding only");
-    } else if (runtime->bound == WP_BOUND_WHOLE) {
-        if (strcmp(fingerprint, runtime->fingerprint) == 0) {
-            reply_bound(req, parcel, len);
-        } else {
-            wp_http_reply_error(req, 409, "it has another binding");
-        }
-    } else if (take(runtime, fingerprint, parcel, len, why)) {
-        wp_log_info("bound");
-        reply_bound(req, parcel, len);
+    } else if (runtime->bound == WP_BOUND_FREE) {
+        take_new(req, fingerprint);
+    } else if (strcmp(fingerprint, runtime->fingerprint) == 0) {
+        reply_bound(req, body, no_names());
     } else {
-        wp_log_warn("not bound", wp_kv_str("why", why));
-        wp_http_reply_error(req, 422, "%s", why);
+        wp_http_reply_error(req, 409, "it has another binding");
     }
 }
 
-const struct wp_http_ops wp_bind_ops = {.body_max = WP_PARCEL_MAX,
-                                        .ready = bind_ready};
+static void
+bind_gone(struct wp_http_req *req)
+{
+    struct wp_bind_body *body = wp_http_user(req);
+
+    if (body != NULL) {
+        wp_bind_body_fini(body);
+        free(body);
+    }
+}
+
+const struct wp_http_ops wp_bind_ops = {
+    .body_max = TREES_MAX + WP_PARCEL_MAX,
+    .begin = bind_begin,
+    .body = bind_body,
+    .ready = bind_ready,
+    .gone = bind_gone,
+};

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import stat
 import struct
 import tempfile
@@ -15,11 +16,26 @@ TOKEN = "sesame"
 ENV, SECRET, FILE, DIR, WORD = range(1, 6)
 
 
+FOLDER, PLAIN, LINK = range(1, 4)  # Of a tree image.
+
+
 def entry(kind, first, second=b"", number=0):
     first, second = (one.encode() if isinstance(one, str) else one
                      for one in (first, second))
     return struct.pack("<4I", kind, number, len(first), len(second)) \
         + first + second
+
+
+def leaf(kind, path, content=b"", mode=0o644):
+    path, content = path.encode(), content.encode() \
+        if isinstance(content, str) else content
+    return struct.pack("<4I", kind, mode, len(path), len(content)) \
+        + path + content
+
+
+def frame(folder, *leaves):
+    folder, image = folder.encode(), b"".join(leaves)
+    return struct.pack("<IQ", len(folder), len(image)) + folder + image
 
 
 class Bind(unittest.TestCase):
@@ -36,9 +52,13 @@ class Bind(unittest.TestCase):
         return server
 
     def bind(self, server, parcel, fingerprint="0123456789abcdef",
-             token=TOKEN):
+             token=TOKEN, trees=b"", said=None):
         """Its status, what it confirms, and its answer."""
         headers = {"X-Warmpool-Token": token}
+        if trees or said is not None:
+            headers["X-Warmpool-Trees"] = str(len(trees)) if said is None \
+                else said
+        parcel = trees + parcel
         if fingerprint is not None:
             headers["X-Warmpool-Binding"] = fingerprint
         status, fields, body = server.request("POST", "/v1/bind", parcel,
@@ -147,6 +167,94 @@ class Bind(unittest.TestCase):
             self.bind(server, entry(ENV, "A", "1")),
             (422, None,
              {"error": f"{self.bound}: operation not permitted"}))
+
+
+    def test_trees(self):
+        """Repositories are there before the files are, and the answer names
+        where."""
+        server = self.start()
+        trees = frame("src/app", leaf(FOLDER, "lib"),
+                      leaf(PLAIN, "lib/a", "a\n"), leaf(PLAIN, "run", "#!", 0o755),
+                      leaf(LINK, "to", "lib/a")) \
+            + frame("", leaf(PLAIN, "README", "read\n"))
+        parcel = entry(FILE, "src/app/lib/a", "mine\n") + entry(DIR, "src/app")
+        self.assertEqual(self.bind(server, parcel, trees=trees)[2], {
+            "env": [], "secrets": [], "files": ["src/app/lib/a"],
+            "working_dir": "src/app", "repositories": ["src/app", ""],
+            "started": False})
+        self.assertEqual(self.sh(server, "cat to ../../README; stat -c %a run"),
+                         "mine\nread\n755\n")
+        # Nothing is left of how they came.
+        self.assertEqual(sorted(os.listdir(self.workspace)), ["README", "src"])
+        # The same again: it is read, answered, and puts nothing.
+        os.unlink(os.path.join(self.workspace, "README"))
+        self.assertEqual(self.bind(server, parcel, trees=trees)[0], 200)
+        self.assertEqual(os.listdir(self.workspace), ["src"])
+
+    def test_trees_alone(self):
+        server = self.start()
+        self.assertEqual(
+            self.bind(server, b"", trees=frame("", leaf(PLAIN, "a", "b")))[0],
+            200)
+        self.assertEqual(self.sh(server, "cat a"), "b")
+
+    def test_a_large_tree(self):
+        server = self.start()
+        content = os.urandom(24 << 20)
+        self.assertEqual(self.bind(
+            server, entry(ENV, "A", "1"),
+            trees=frame("x", leaf(PLAIN, "y", content)))[0], 200)
+        with open(os.path.join(self.workspace, "x", "y"), "rb") as handle:
+            self.assertEqual(handle.read(), content)
+
+    def test_trees_that_cannot_be_put(self):
+        outside = os.path.join(self.dir, "outside")
+        os.mkdir(outside)
+        for trees, why in (
+                (frame("a/../b", leaf(PLAIN, "x")), "folder 'a/../b'"),
+                (frame("out", leaf(PLAIN, "x")), "folder 'out'"),
+                (frame("", leaf(PLAIN, "../x")), "'../x'"),
+                (frame("", leaf(PLAIN, "out/x")), "'out/x'"),
+                (frame("", leaf(PLAIN, "a"))[:-1], "are no trees"),
+                (frame("", leaf(PLAIN, "a") + b"x"), "is no tree"),
+                (b"x" * 11, "are no trees")):
+            with self.subTest(why=why):
+                shutil.rmtree(self.bound, ignore_errors=True)
+                shutil.rmtree(self.workspace, ignore_errors=True)
+                server = self.start()
+                os.symlink(outside, os.path.join(self.workspace, "out"))
+                status, _, answer = self.bind(server, b"", trees=trees)
+                self.assertEqual(status, 422)
+                self.assertIn(why, answer["error"])
+                self.assertEqual(
+                    self.bind(server, b""),
+                    (422, None,
+                     {"error": "it took a part of a binding only"}))
+        self.assertEqual(os.listdir(outside), [])
+
+    def test_a_length_of_trees_that_is_none(self):
+        server = self.start()
+        for said in ("x", "-1", "", "1" * 30):
+            status, _, answer = self.bind(server, b"", said=said)
+            self.assertEqual(status, 400, said)
+            self.assertIn("X-Warmpool-Trees", answer["error"])
+        self.assertEqual(self.bind(server, b"abc", said="4")[0], 400)
+        # Nothing was tried.
+        self.assertEqual(self.bind(server, entry(ENV, "A", "1"))[0], 200)
+
+    def test_a_client_that_leaves_half_way(self):
+        server = self.start()
+        trees = frame("", leaf(PLAIN, "big", b"x" * (8 << 20)))
+        with socket.create_connection(("127.0.0.1", server.port)) as sock:
+            sock.sendall(
+                (f"POST /v1/bind HTTP/1.1\r\nHost: x\r\n"
+                 f"X-Warmpool-Token: {TOKEN}\r\n"
+                 f"X-Warmpool-Binding: {'0' * 16}\r\n"
+                 f"X-Warmpool-Trees: {len(trees)}\r\n"
+                 f"Content-Length: {len(trees)}\r\n\r\n").encode()
+                + trees[:4 << 20])
+        self.assertEqual(self.bind(server, b"", trees=trees)[0], 200)
+        self.assertEqual(os.listdir(self.workspace), ["big"])
 
 
 if __name__ == "__main__":
