@@ -35,7 +35,7 @@ def binding():
 
 def repository(directory, mib):
     """A server with one, and a binding that brings it."""
-    sys.path.insert(0, str(ROOT / "tests/integration/allocator"))
+    sys.path.insert(0, str(ROOT / "tests/support/git"))
     import git_rig
     it = git_rig.Repository(str(directory), "app")
     size = mib * (1 << 20) // 1000

@@ -36,6 +36,17 @@ struct wp_cluster_webhook {
     void (*use)(void *ctx, const char *cert, const char *key);
 };
 
+/* Repositories that claims may bring. Texts are borrowed until destroy. */
+struct wp_cluster_git {
+    const char *remotes;        /* As wp_remote_rules_add reads them; "". */
+    const char *remotes_denied; /* "" */
+    const char *fetch_socket;   /* Of the warmpool-fetch that serves; "". */
+    uint64_t repository_bytes_max;
+    uint64_t cache_bytes_max;
+    int64_t cache_age_s;
+    int64_t timeout_ms; /* Of one fetch. */
+};
+
 /* wp_cluster_config_init fills every field with its default. Texts are borrowed
  * until destroy. */
 struct wp_cluster_config {
@@ -77,6 +88,7 @@ struct wp_cluster_config {
      * tokens made with it. NULL: no token is asked for. */
     const uint8_t *sandbox_key;
     const struct wp_cluster_webhook *webhook; /* NULL: none. */
+    struct wp_cluster_git git;                /* None may be brought. */
     /* Takes spans of SandboxClaims whose annotation asks for them; NULL. */
     struct wp_tracer *tracer;
 };

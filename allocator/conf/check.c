@@ -5,6 +5,7 @@
 #include "pool/base/address.h"
 #include "pool/egress/policy.h"
 #include "pool/remotes/remote_rules.h"
+#include "pool/remotes/trust_mode.h"
 #include "pool/remotes/trust_record.h"
 #include "proto/sockets/network.h"
 #include "allocator/conf/budget.h"
@@ -520,6 +521,28 @@ check_egress(const struct wp_conf *conf, struct wp_err *err)
                : wp_err_wrap(err, "setting 'egress_packages'");
 }
 
+/* In a cluster. */
+static enum wp_status
+check_fetch_socket(const struct wp_conf *conf, struct wp_err *err)
+{
+    if (conf->git_trust != WP_TRUST_OFF) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'git_trust': expected off with backend "
+                          "kubernetes, which records no instruction files");
+    }
+    if (conf->fetch_socket[0] != '\0' && conf->fetch_socket[0] != '/') {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'fetch_socket': expected an absolute path, "
+                          "got '%.80s'",
+                          conf->fetch_socket);
+    }
+    return conf->git_remotes[0] == '\0' || conf->fetch_socket[0] != '\0'
+               ? WP_OK
+               : wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "setting 'fetch_socket': expected where "
+                            "warmpool-fetch serves, with git_remotes");
+}
+
 static enum wp_status
 check_git(const struct wp_conf *conf, struct wp_err *err)
 {
@@ -534,10 +557,11 @@ check_git(const struct wp_conf *conf, struct wp_err *err)
                             err) != WP_OK) {
         return wp_err_wrap(err, "setting 'git_remotes_denied'");
     }
-    return wp_trust_files_parse(wp_str_from(conf->git_trust_files), &record,
-                                err) == WP_OK
-               ? WP_OK
-               : wp_err_wrap(err, "setting 'git_trust_files'");
+    if (wp_trust_files_parse(wp_str_from(conf->git_trust_files), &record,
+                             err) != WP_OK) {
+        return wp_err_wrap(err, "setting 'git_trust_files'");
+    }
+    return wp_conf_is_cluster(conf) ? check_fetch_socket(conf, err) : WP_OK;
 }
 
 static enum wp_status

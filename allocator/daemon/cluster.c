@@ -232,6 +232,15 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
     out->warm_pool_eviction = conf->warm_pool_eviction;
     out->gc = conf->garbage_collect;
     out->sandbox_key = self->has_sandbox_key ? self->sandbox_key : NULL;
+    out->git = (struct wp_cluster_git){
+        .remotes = conf->git_remotes,
+        .remotes_denied = conf->git_remotes_denied,
+        .fetch_socket = conf->fetch_socket,
+        .repository_bytes_max = (uint64_t)conf->git_repository_size,
+        .cache_bytes_max = (uint64_t)conf->git_cache_size,
+        .cache_age_s = conf->git_cache_age / WP_NS_PER_S,
+        .timeout_ms = conf->git_timeout / WP_NS_PER_MS,
+    };
     out->webhook = self->webhook != NULL ? &self->webhook_config : NULL;
     out->tracer = wp_exporter_tracer(self->core->exporter);
     out->allowed_label_domains_file =

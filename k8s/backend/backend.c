@@ -205,6 +205,7 @@ wp_cluster_backend_port(struct wp_cluster_backend *backend)
         .leased = port_leased,
         .bind = wp_backend_bind,
         .unbound = wp_backend_unbound,
+        .may_fetch = wp_backend_may_fetch,
     };
 
     return (struct wp_backend){.ops = &ops, .self = backend};

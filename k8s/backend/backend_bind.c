@@ -1,7 +1,7 @@
 /* k8s/backend/backend_bind.c - what a claim brings, on its way to the server in
  * the Pod.
  *
- *   asked --the lease is on the Sandbox--> brought --> answered
+ *   asked --the lease is on the Sandbox, trees are here--> brought --> answered
  *
  * The lease is written first, and the answer waits for that: a Sandbox that may
  * have taken a part of a binding is in no pool then, whoever leads next. Any
@@ -15,6 +15,7 @@
 
 #include "k8s/backend/backend_impl.h"
 #include "k8s/bind/bind_call.h"
+#include "k8s/bind/repositories.h"
 #include "pool/binding.h"
 #include "proto/formats/sandbox_token.h"
 #include "proto/parcel/pack.h"
@@ -36,6 +37,7 @@ struct asked {
     struct wp_slot_ref ref;
     int64_t within_ns;
     uint64_t fingerprint;
+    struct wp_bind_trees *trees; /* Owned; NULL: none. */
     size_t size;
     uint8_t parcel[];
 };
@@ -45,7 +47,10 @@ struct wp_sandbox_binding {
     struct wp_cluster_backend *backend;
     struct wp_sandbox_ref *entry;
     struct wp_list ops;
-    struct evbuffer *parcel; /* Empty once it was brought. */
+    struct evbuffer *parcel;     /* Empty once it was brought. */
+    struct wp_bind_trees *trees; /* NULL: none. */
+    bool fetching;               /* Not all of them are here. */
+    int64_t within_ns;
     struct event *timer;
     struct wp_bind_call *call; /* NULL: the lease is not written yet. */
     char ip[INET6_ADDRSTRLEN]; /* Where it is brought. */
@@ -61,6 +66,7 @@ look_at(struct wp_cluster_backend *backend, const struct wp_sandbox_ref *entry)
 static void
 wipe(struct asked *asked)
 {
+    wp_bind_trees_drop(asked->trees);
     explicit_bzero(asked, sizeof *asked + asked->size);
     free(asked);
 }
@@ -91,6 +97,7 @@ answer_all(struct wp_sandbox_ref *entry, const struct wp_bind_answer *given)
 
     entry->binding = NULL;
     wp_bind_call_cancel(self->call);
+    wp_bind_trees_drop(self->trees);
     event_free(self->timer);
     evbuffer_free(self->parcel);
     while ((node = wp_list_pop_front(&self->ops)) != NULL) {
@@ -151,9 +158,11 @@ wp_backend_bring(struct wp_cluster_backend *backend,
     struct wp_sandbox_binding *self = entry->binding;
     char token[WP_SANDBOX_TOKEN_TEXT + 1];
 
-    if (self->call != NULL || ip[0] == '\0') {
+    if (self->call != NULL || self->fetching || ip[0] == '\0') {
         return;
     }
+    /* The call has a time of its own, with what trees need. */
+    (void)evtimer_del(self->timer);
     (void)snprintf(self->ip, sizeof self->ip, "%s", ip);
     wp_sandbox_token(backend->parts->config.sandbox_key, entry->ns, entry->name,
                      token);
@@ -164,6 +173,7 @@ wp_backend_bring(struct wp_cluster_backend *backend,
                                   .token = token,
                                   .fingerprint = self->fingerprint,
                                   .parcel = self->parcel,
+                                  .trees = self->trees,
                                   .within_ns = WP_BIND_MAX_NS,
                                   .done = on_answer,
                                   .ctx = self});
@@ -176,12 +186,35 @@ wp_backend_bring(struct wp_cluster_backend *backend,
 
 /* --- The way in --- */
 
+static bool
+arm(struct wp_sandbox_binding *self)
+{
+    struct timeval within = wp_timeval(self->within_ns);
+
+    return evtimer_add(self->timer, &within) == 0;
+}
+
+/* Of the trees. Until then the lease may take as long. */
+static void
+on_fetched(void *ctx, enum wp_status status, const char *reason)
+{
+    struct wp_sandbox_binding *self = ctx;
+
+    if (status != WP_OK) {
+        wp_backend_end_binding(self->entry, WP_FAILED_PRECONDITION, reason);
+        return;
+    }
+    self->fetching = false;
+    (void)arm(self);
+    look_at(self->backend, self->entry);
+}
+
 /* Takes asked's parcel. False: memory lacks, and asked is still there. */
 static bool
 begin(struct wp_sandbox_ref *entry, struct asked *asked)
 {
     struct wp_cluster_backend *backend = asked->backend;
-    struct timeval within = wp_timeval(asked->within_ns);
+    struct wp_bind_trees *trees = asked->trees;
     struct wp_sandbox_binding *self = calloc(1, sizeof *self);
 
     if (self == NULL) {
@@ -189,13 +222,16 @@ begin(struct wp_sandbox_ref *entry, struct asked *asked)
     }
     self->backend = backend;
     self->entry = entry;
+    self->within_ns = asked->within_ns;
+    self->fetching = trees != NULL;
     wp_list_init(&self->ops);
     (void)snprintf(self->fingerprint, sizeof self->fingerprint, "%016" PRIx64,
                    asked->fingerprint);
     self->parcel = evbuffer_new();
     self->timer = evtimer_new(backend->parts->base, on_timer, self);
+    asked->trees = NULL; /* They do not live as long as the parcel. */
     if (self->parcel == NULL || self->timer == NULL ||
-        evtimer_add(self->timer, &within) != 0 ||
+        (trees == NULL && !arm(self)) ||
         evbuffer_add_reference(self->parcel, asked->parcel, asked->size,
                                wipe_sent, asked) != 0) {
         if (self->parcel != NULL) {
@@ -205,8 +241,10 @@ begin(struct wp_sandbox_ref *entry, struct asked *asked)
             event_free(self->timer);
         }
         free(self);
+        asked->trees = trees;
         return false;
     }
+    self->trees = trees;
     entry->binding = self;
     return true;
 }
@@ -221,6 +259,7 @@ take_bind(struct wp_cluster_message *from)
         wp_sandbox_refs_find_ref(backend->refs, asked->ref);
     const char *lack = NULL;
     struct wp_bind_answer given;
+    bool begun;
 
     if (!backend->parts->active) {
         lack = NOT_HERE;
@@ -237,8 +276,16 @@ take_bind(struct wp_cluster_message *from)
         answer(backend, op, &given);
         return;
     }
+    begun = wp_list_empty(&entry->binding->ops);
     wp_list_push_back(&entry->binding->ops, &op->node);
     look_at(backend, entry);
+    if (begun && entry->binding->trees != NULL) {
+        /* It may end within. */
+        wp_bind_trees_fetch(
+            entry->binding->trees,
+            wp_repositories_fetcher(backend->parts->repositories), on_fetched,
+            entry->binding);
+    }
 }
 
 static void
@@ -277,7 +324,9 @@ wp_backend_bind(void *self, struct wp_bind_op *op)
 {
     struct wp_cluster_backend *backend = self;
     size_t size = wp_parcel_size(op->binding, WP_STR(""));
+    bool fetches = op->binding->n_repositories > 0;
     struct asked *asked = NULL;
+    struct wp_bind_trees *trees = NULL;
 
     if (!atomic_load_explicit(&backend->binds_open, memory_order_relaxed)) {
         return refuse(op, WP_UNAVAILABLE, NOT_HERE);
@@ -285,8 +334,11 @@ wp_backend_bind(void *self, struct wp_bind_op *op)
     if (atomic_fetch_add_explicit(&backend->binds, 1, memory_order_relaxed) <
         BINDS_MAX) {
         asked = malloc(sizeof *asked + size);
+        trees = fetches ? wp_bind_trees_make(op->binding, op->tenant) : NULL;
     }
-    if (asked == NULL) {
+    if (asked == NULL || (fetches && trees == NULL)) {
+        free(asked);
+        wp_bind_trees_drop(trees);
         (void)atomic_fetch_sub_explicit(&backend->binds, 1,
                                         memory_order_relaxed);
         return refuse(op, WP_RESOURCE_EXHAUSTED,
@@ -299,11 +351,21 @@ wp_backend_bind(void *self, struct wp_bind_op *op)
         .ref = op->ref,
         .within_ns = op->within_ns,
         .fingerprint = op->binding->fingerprint,
+        .trees = trees,
         .size = size,
     };
     wp_parcel_fill(op->binding, WP_STR(""), asked->parcel);
     wp_cluster_channel_to_cluster(backend->channel, &asked->base);
     return WP_PENDING;
+}
+
+enum wp_status
+wp_backend_may_fetch(void *self, const struct wp_binding *binding,
+                     struct wp_err *err)
+{
+    const struct wp_cluster_backend *backend = self;
+
+    return wp_repositories_check(backend->parts->repositories, binding, err);
 }
 
 const char *

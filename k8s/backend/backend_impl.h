@@ -170,6 +170,9 @@ void wp_backend_look_at_orphan(const struct wp_backend_look *look,
 
 /* The port's; any thread. */
 enum wp_status wp_backend_bind(void *self, struct wp_bind_op *op);
+enum wp_status wp_backend_may_fetch(void *self,
+                                    const struct wp_binding *binding,
+                                    struct wp_err *err);
 const char *wp_backend_unbound(void *self, struct wp_str template_namespace,
                                struct wp_str template_name);
 /* The lease is on the Sandbox, whose Pod has that address ("": not known): what

@@ -1,5 +1,6 @@
 #include "k8s/bind/bind_call.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +10,21 @@
 #include "pool/base/address.h"
 #include "pool/base/clock.h"
 #include "proto/formats/sandbox_token.h"
+#include "proto/checkout/trees_body.h"
 #include "proto/parcel/request.h"
+
+enum {
+    PIECE_BYTES = 64 << 10,
+    UNPACK_BYTES_PER_MS = 16 << 10,
+    AHEAD_BYTES = 256 << 10, /* Of trees, before the kernel takes them. */
+};
 
 struct wp_bind_call {
     struct bufferevent *bev;
     struct event *timer;
+    struct timeval within;
+    struct wp_trees_body trees; /* What is not sent of them. */
+    struct evbuffer *parcel;    /* Until they are; NULL: it is on its way. */
     bool connected;
     char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
     void (*done)(void *ctx, const struct wp_bind_answer *answer);
@@ -29,6 +40,9 @@ wp_bind_call_cancel(struct wp_bind_call *call)
         }
         if (call->timer != NULL) {
             event_free(call->timer);
+        }
+        if (call->parcel != NULL) {
+            evbuffer_free(call->parcel);
         }
         free(call);
     }
@@ -102,23 +116,75 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     end(ctx, &answer);
 }
 
+/* Some more of the trees, then the parcel. -1 with errno: a tree cannot be
+ * read. */
+static int
+put_more(struct wp_bind_call *call)
+{
+    struct evbuffer *out = bufferevent_get_output(call->bev);
+    uint8_t piece[PIECE_BYTES];
+
+    while (call->parcel != NULL && evbuffer_get_length(out) < AHEAD_BYTES) {
+        ssize_t n = wp_trees_body_read(&call->trees, piece, sizeof piece);
+
+        if (n < 0 || evbuffer_add(out, piece, (size_t)n) != 0) {
+            return -1;
+        }
+        if (n == 0) {
+            (void)evbuffer_add_buffer(out, call->parcel);
+            evbuffer_free(call->parcel);
+            call->parcel = NULL;
+        }
+    }
+    return 0;
+}
+
+/* What was put is on its way. */
 static void
-put_request(struct evbuffer *out, const struct wp_bind_request *request,
+on_written(struct bufferevent *bev, void *ctx)
+{
+    struct wp_bind_call *call = ctx;
+    struct wp_bind_answer answer;
+
+    (void)bev;
+    (void)evtimer_add(call->timer, &call->within);
+    if (put_more(call) != 0) {
+        wp_bind_answer_set(&answer, WP_UNAVAILABLE, false,
+                           WP_STR("what was fetched cannot be read"));
+        end(call, &answer);
+    }
+}
+
+static bool
+put_request(struct wp_bind_call *call, const struct wp_bind_request *request,
             const struct wp_address *address)
 {
+    struct evbuffer *out = bufferevent_get_output(call->bev);
+    uint64_t trees =
+        request->trees != NULL ? wp_trees_body_size(request->trees) : 0;
     char host[128];
 
-    (void)evbuffer_add_printf(out,
-                              "POST " WP_BIND_PATH " HTTP/1.1\r\n"
-                              "Host: %s\r\n" WP_SANDBOX_TOKEN_FIELD
-                              ": %s\r\n" WP_BIND_FIELD ": %s\r\n"
-                              "Content-Type: application/octet-stream\r\n"
-                              "Content-Length: %zu\r\n"
-                              "Connection: close\r\n\r\n",
-                              wp_address_format(address, host, sizeof host),
-                              request->token, request->fingerprint,
-                              evbuffer_get_length(request->parcel));
-    (void)evbuffer_add_buffer(out, request->parcel);
+    (void)evbuffer_add_printf(
+        out,
+        "POST " WP_BIND_PATH " HTTP/1.1\r\n"
+        "Host: %s\r\n" WP_SANDBOX_TOKEN_FIELD ": %s\r\n" WP_BIND_FIELD
+        ": %s\r\n"
+        "Content-Type: application/octet-stream\r\n" WP_BIND_TREES_FIELD
+        ": %" PRIu64 "\r\n"
+        "Content-Length: %" PRIu64 "\r\n"
+        "Connection: close\r\n\r\n",
+        wp_address_format(address, host, sizeof host), request->token,
+        request->fingerprint, trees,
+        trees + evbuffer_get_length(request->parcel));
+    if (request->trees == NULL) {
+        (void)evbuffer_add_buffer(out, request->parcel);
+        return true;
+    }
+    call->trees.trees = request->trees;
+    call->parcel = evbuffer_new();
+    return call->parcel != NULL &&
+           evbuffer_add_buffer(call->parcel, request->parcel) == 0 &&
+           put_more(call) == 0;
 }
 
 static bool
@@ -133,11 +199,21 @@ read_address(const struct wp_bind_request *request, struct wp_address *out)
            wp_address_parse(wp_str_from(text), out, NULL) == WP_OK;
 }
 
+/* What putting the trees in their place may take besides. */
+static int64_t
+unpack_ns(const struct wp_bind_request *request)
+{
+    return request->trees == NULL
+               ? 0
+               : (int64_t)(wp_trees_body_size(request->trees) /
+                           UNPACK_BYTES_PER_MS) *
+                     WP_NS_PER_MS;
+}
+
 struct wp_bind_call *
 wp_bind_call_start(struct event_base *base,
                    const struct wp_bind_request *request)
 {
-    struct timeval within = wp_timeval(request->within_ns);
     struct wp_bind_call *call = calloc(1, sizeof *call);
     struct wp_address address;
 
@@ -147,20 +223,22 @@ wp_bind_call_start(struct event_base *base,
     }
     call->done = request->done;
     call->ctx = request->ctx;
+    call->within = wp_timeval(request->within_ns + unpack_ns(request));
     memcpy(call->fingerprint, request->fingerprint,
            sizeof call->fingerprint - 1);
     call->bev = bufferevent_socket_new(
         base, -1, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
     call->timer = evtimer_new(base, on_timer, call);
     if (call->bev == NULL || call->timer == NULL ||
-        evtimer_add(call->timer, &within) != 0) {
+        evtimer_add(call->timer, &call->within) != 0) {
         wp_bind_call_cancel(call);
         return NULL;
     }
-    bufferevent_setcb(call->bev, on_read, NULL, on_event, call);
+    bufferevent_setcb(call->bev, on_read, on_written, on_event, call);
     bufferevent_setwatermark(call->bev, EV_READ, 0, WP_BIND_ANSWER_MAX);
-    put_request(bufferevent_get_output(call->bev), request, &address);
-    if (bufferevent_socket_connect(call->bev, (struct sockaddr *)&address.sa,
+    bufferevent_setwatermark(call->bev, EV_WRITE, AHEAD_BYTES / 2, 0);
+    if (!put_request(call, request, &address) ||
+        bufferevent_socket_connect(call->bev, (struct sockaddr *)&address.sa,
                                    (int)address.len) != 0 ||
         bufferevent_enable(call->bev, EV_READ | EV_WRITE) != 0) {
         wp_bind_call_cancel(call);

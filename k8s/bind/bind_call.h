@@ -9,6 +9,7 @@
 #include <event2/event.h>
 
 #include "k8s/bind/bind_answer.h"
+#include "proto/checkout/trees.h"
 
 struct wp_bind_call; /* Opaque. */
 
@@ -18,7 +19,10 @@ struct wp_bind_request {
     const char *token;
     const char *fingerprint; /* As much text as request.h says. */
     struct evbuffer *parcel; /* Emptied. */
-    int64_t within_ns;       /* DEADLINE_EXCEEDED after this. */
+    /* Go before the parcel; borrowed until done or cancel. NULL: none. */
+    const struct wp_bind_trees *trees;
+    /* DEADLINE_EXCEEDED after as long without a byte that is taken. */
+    int64_t within_ns;
     /* Once, unless it is cancelled; never from inside of wp_bind_call_start. */
     void (*done)(void *ctx, const struct wp_bind_answer *answer);
     void *ctx;

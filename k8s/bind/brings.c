@@ -80,12 +80,7 @@ wp_claim_brings_read(const struct wp_object *claim, bool with_env,
 void
 wp_claim_brings_fini(struct wp_claim_brings *brings)
 {
-    for (uint32_t i = 0; i < brings->binding.n_secrets; i++) {
-        if (brings->refs[i].value != NULL) {
-            explicit_bzero(brings->refs[i].value, brings->secrets[i].value.len);
-            free(brings->refs[i].value);
-        }
-    }
+    wp_claim_brings_wipe(brings);
     for (uint32_t i = 0; i < brings->n_contents; i++) {
         free(brings->contents[i]);
     }

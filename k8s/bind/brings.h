@@ -10,14 +10,16 @@
 #include "pool/binding.h"
 
 enum {
-    WP_CLAIM_BRINGS_TEXTS = 4, /* Annotations. */
+    WP_CLAIM_BRINGS_TEXTS = 5, /* Annotations. */
 };
 
-/* Where a secret's value is. */
+/* Where the value of a secret, or a repository's password, is. */
 struct wp_claim_secret_ref {
-    struct wp_str secret; /* The Secret's name, in the claim's namespace. */
+    /* The Secret's name, in the claim's namespace; empty: there is no value. */
+    struct wp_str secret;
     struct wp_str key;
     char *value; /* Owned; NULL: not read yet. Wiped at the end. */
+    size_t cap;  /* Bytes of value. */
 };
 
 /* Large: for the heap, or static. */
@@ -27,6 +29,8 @@ struct wp_claim_brings {
     struct wp_binding_secret secrets[WP_BINDING_SECRETS_MAX];
     struct wp_claim_secret_ref refs[WP_BINDING_SECRETS_MAX]; /* Of secrets. */
     struct wp_binding_file files[WP_BINDING_FILES_MAX];
+    struct wp_binding_repository repositories[WP_BINDING_REPOSITORIES_MAX];
+    struct wp_claim_secret_ref logins[WP_BINDING_REPOSITORIES_MAX];
     struct wp_str command[WP_BINDING_ARGS_MAX];
 
     size_t text_bytes; /* Of names, values and words so far. */
@@ -52,7 +56,7 @@ void wp_claim_brings_fini(struct wp_claim_brings *brings);
 
 /* The Secret that has to be read next; NULL: all values are there. Valid until
  * fini. */
-const char *wp_claim_brings_lacks(const struct wp_claim_brings *brings);
+const char *wp_claim_brings_lacks(struct wp_claim_brings *brings);
 /* Takes the values that this Secret has, as the API server sent it.
  * FAILED_PRECONDITION: it is not for claims, lacks a key, or has a value that
  * cannot be brought; err names it. */
@@ -66,6 +70,13 @@ WP_MUST_CHECK enum wp_status
 wp_claim_brings_check(const struct wp_object *claim,
                       const struct wp_object *templ, struct wp_err *err);
 
+/* brings_secrets.c, for brings.c: no value is there any more. */
+void wp_claim_brings_wipe(struct wp_claim_brings *brings);
+/* brings_repositories.c, for brings_annotations.c. */
+WP_MUST_CHECK enum wp_status wp_claim_brings_read_repositories(
+    const json_t *list, struct wp_claim_brings *out, struct wp_err *err);
+/* Does it name a Secret? */
+bool wp_claim_brings_is_name(const json_t *value);
 /* brings_annotations.c, for brings.c. */
 WP_MUST_CHECK enum wp_status
 wp_claim_brings_read_annotations(const struct wp_object *claim,

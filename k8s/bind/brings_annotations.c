@@ -6,6 +6,7 @@
  *                                  "env": true}}
  *   claim.warmpool.io/working-dir  PATH
  *   claim.warmpool.io/command      ["PROGRAM", "ARGUMENT"]
+ *   claim.warmpool.io/repositories see brings_repositories.c
  *
  * A secret is named, never written out: an object of the API server is read by
  * many. */
@@ -193,8 +194,8 @@ read_files(const struct wp_object *claim, struct wp_claim_brings *out,
 
 /* --- Secrets --- */
 
-static bool
-is_k8s_name(const json_t *value)
+bool
+wp_claim_brings_is_name(const json_t *value)
 {
     size_t len = json_string_length(value);
 
@@ -233,7 +234,7 @@ read_secret(struct wp_claim_brings *out, const char *name, const json_t *value,
                                   "first",
                           SHOWN, name, WP_BINDING_NAME_MAX);
     }
-    if (!is_k8s_name(secret) || !is_k8s_name(key) ||
+    if (!wp_claim_brings_is_name(secret) || !wp_claim_brings_is_name(key) ||
         (in_env != NULL && !json_is_boolean(in_env)) ||
         known_fields(value, names) != json_object_size(value)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
@@ -253,8 +254,8 @@ read_secret(struct wp_claim_brings *out, const char *name, const json_t *value,
                           "with WARMPOOL_",
                           SHOWN, name);
     }
-    out->refs[at] =
-        (struct wp_claim_secret_ref){text_of(secret), text_of(key), NULL};
+    out->refs[at] = (struct wp_claim_secret_ref){.secret = text_of(secret),
+                                                 .key = text_of(key)};
     out->text_bytes += out->secrets[at].name.len;
     out->binding.n_secrets++;
     return WP_OK;
@@ -348,6 +349,17 @@ read_command(const struct wp_object *claim, struct wp_claim_brings *out,
     return WP_OK;
 }
 
+static enum wp_status
+read_repositories(const struct wp_object *claim, struct wp_claim_brings *out,
+                  struct wp_err *err)
+{
+    const json_t *list =
+        load(claim, WP_ANNOTATION_CLAIM_REPOSITORIES, JSON_ARRAY, out, err);
+
+    return list != NULL ? wp_claim_brings_read_repositories(list, out, err)
+                        : err->status;
+}
+
 bool
 wp_claim_brings_more(const struct wp_object *claim)
 {
@@ -355,7 +367,9 @@ wp_claim_brings_more(const struct wp_object *claim)
            wp_object_annotation(claim, WP_ANNOTATION_CLAIM_SECRETS) != NULL ||
            wp_object_annotation(claim, WP_ANNOTATION_CLAIM_WORKING_DIR) !=
                NULL ||
-           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_COMMAND) != NULL;
+           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_COMMAND) != NULL ||
+           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_REPOSITORIES) !=
+               NULL;
 }
 
 enum wp_status
@@ -366,10 +380,12 @@ wp_claim_brings_read_annotations(const struct wp_object *claim,
     out->binding.files = out->files;
     out->binding.secrets = out->secrets;
     out->binding.command = out->command;
+    out->binding.repositories = out->repositories;
     err->status = WP_OK;
     if (read_files(claim, out, err) == WP_OK &&
         read_secrets(claim, out, err) == WP_OK &&
-        read_working_dir(claim, out, err) == WP_OK) {
+        read_working_dir(claim, out, err) == WP_OK &&
+        read_repositories(claim, out, err) == WP_OK) {
         return read_command(claim, out, err);
     }
     return err->status;

@@ -7,6 +7,7 @@
 
 #include <event2/event.h>
 
+#include "k8s/bind/repositories.h"
 #include "k8s/cluster/cluster_impl.h"
 #include "k8s/controllers/verdicts.h"
 #include "pool/base/assert.h"
@@ -40,6 +41,7 @@ wp_cluster_config_init(struct wp_cluster_config *config)
         .claim_events = true,
         .observability_annotations = true,
         .warm_pool_eviction = true,
+        .git = {.remotes = "", .remotes_denied = "", .fetch_socket = ""},
     };
 }
 
@@ -213,6 +215,11 @@ make_parts(struct wp_cluster *cluster, struct wp_err *err)
         status = cluster->counts != NULL && cluster->routes != NULL
                      ? WP_OK
                      : wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    }
+    if (status == WP_OK) {
+        cluster->parts.repositories = wp_repositories_create(
+            &cluster->parts.config.git, cluster->parts.base, err);
+        status = cluster->parts.repositories != NULL ? WP_OK : err->status;
     }
     if (status == WP_OK) {
         cluster->backend = wp_cluster_backend_create(&cluster->parts, err);
@@ -405,6 +412,7 @@ wp_cluster_destroy(struct wp_cluster *cluster)
     }
     wp_pool_sync_destroy(cluster->pool_sync);
     wp_cluster_backend_destroy(cluster->backend);
+    wp_repositories_destroy(parts->repositories);
     wp_verdicts_destroy(parts->verdicts);
     wp_events_destroy(parts->events);
     wp_api_destroy(parts->api);

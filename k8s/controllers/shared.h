@@ -15,6 +15,7 @@
 
 struct wp_sandbox_refs;
 struct wp_verdicts;
+struct wp_repositories; /* k8s/bind/repositories.h */
 
 /* The parts exist before any controller is created, and outlive them. */
 struct wp_parts {
@@ -28,6 +29,7 @@ struct wp_parts {
     struct wp_sandbox_refs *refs;
     /* NULL: Pods of templates are not checked. */
     struct wp_verdicts *verdicts;
+    struct wp_repositories *repositories;
     uint64_t seed;
     /* This replica leads and the stores are synced: controllers may write. */
     bool active;

@@ -87,6 +87,7 @@ confine(const char *part)
         "/etc/host.conf",
         "/etc/nsswitch.conf",
         "/etc/ld.so.cache",
+        "/dev/urandom",
     };
     const char *const writable[] = {part, "/dev/null"};
 

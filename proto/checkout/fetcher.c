@@ -182,13 +182,15 @@ read_report(const struct wp_fetch *fetch, char text[WP_FETCH_REPORT_MAX + 1],
     return true;
 }
 
-/* No memory of the machine's is mapped by whom it is handed to. */
+/* No memory of the machine's is mapped by whom it is handed to, and no more is
+ * sent than was asked for. */
 static bool
-is_file(int fd)
+is_image(const struct wp_fetch *fetch, int fd)
 {
     struct stat st;
 
-    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+           (uint64_t)st.st_size <= fetch->fetcher->config.repository_bytes_max;
 }
 
 static void
@@ -198,7 +200,7 @@ tell(const struct wp_fetch *fetch)
     int fd;
     bool told = read_report(fetch, text, &fd);
     bool has = told && (text[0] == WP_FETCH_KEPT || text[0] == WP_FETCH_MADE) &&
-               fd >= 0 && is_file(fd);
+               fd >= 0 && is_image(fetch, fd);
 
     if (has && text[0] == WP_FETCH_MADE) {
         sweep_now(fetch->fetcher);

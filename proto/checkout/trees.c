@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pool/base/assert.h"
@@ -89,7 +90,7 @@ wp_bind_trees_make(const struct wp_binding *binding, struct wp_str tenant)
              tree->user, sizeof tree->user);
         copy(from->password, tree->password, sizeof tree->password);
         tree->trees = trees;
-        tree->as = (struct wp_bind_tree){-1, tree->url, tree->dir};
+        tree->as = (struct wp_bind_tree){-1, 0, tree->url, tree->dir};
     }
     return trees;
 }
@@ -119,6 +120,7 @@ on_fetched(void *ctx, enum wp_status status, int fd, const char *reason)
 {
     struct tree *tree = ctx;
     struct wp_bind_trees *trees = tree->trees;
+    struct stat st;
     char text[WP_BIND_REASON_MAX + 1];
 
     tree->fetch = NULL;
@@ -129,6 +131,7 @@ on_fetched(void *ctx, enum wp_status status, int fd, const char *reason)
         trees->done(trees->ctx, status, text);
         return;
     }
+    tree->as.size = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     if (--trees->left == 0) {
         trees->done(trees->ctx, WP_OK, "");
     }

@@ -34,7 +34,8 @@ void wp_bind_trees_fetch(struct wp_bind_trees *trees,
 /* What was fetched, by its number from 0; NULL: there are no more. Valid until
  * they are dropped. */
 struct wp_bind_tree {
-    int fd; /* Of its image, to be read; the trees'. */
+    int fd;        /* Of its image, to be read; the trees'. */
+    uint64_t size; /* Of the image, when it came. */
     const char *url;
     const char *dir; /* Below the workspace; "": the workspace. */
 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "pool/remotes/names.h"
-#include "pool/remotes/remote.h"
+#include "pool/remotes/repository.h"
 #include "pool/remotes/tar.h"
 #include "proto/wire/binding.h"
 #include "proto/wire/check.h"
@@ -398,64 +398,18 @@ take_word(struct reading *r, struct wp_str word)
     return status;
 }
 
-/* Both become a line of HTTP. */
 static enum wp_status
-check_password(uint32_t index, const struct wp_binding_repository *it,
-               const struct wp_remote *remote, struct wp_err *err)
-{
-    if (it->password.len > WP_BINDING_PASSWORD_MAX ||
-        !wp_str_is_printable(it->password)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "binding.repositories[%u].password: at most %d bytes "
-                          "without control characters expected",
-                          index, WP_BINDING_PASSWORD_MAX);
-    }
-    if (it->user.len > WP_BINDING_USER_MAX || !wp_str_is_printable(it->user) ||
-        (it->user.len > 0 && memchr(it->user.ptr, ':', it->user.len) != NULL)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "binding.repositories[%u].user: at most %d bytes "
-                          "without ':' and control characters expected",
-                          index, WP_BINDING_USER_MAX);
-    }
-    if (it->user.len > 0 && it->password.len == 0) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "binding.repositories[%u].password: it is missing, "
-                          "with a user",
-                          index);
-    }
-    return it->password.len == 0 || wp_remote_is_safe(remote)
-               ? WP_OK
-               : wp_err_set(err, WP_INVALID_ARGUMENT,
-                            "binding.repositories[%u].password: it is not sent "
-                            "in clear; a url of https:// expected",
-                            index);
-}
-
-static enum wp_status
-check_repository(uint32_t index, const struct wp_binding_repository *it,
+check_repository(const char *place, const struct wp_binding_repository *it,
                  struct wp_err *err)
 {
     char directory[PLACE_MAX];
-    struct wp_remote remote;
-    const char *why = "";
 
-    if (!wp_remote_parse(it->url, &remote, &why)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "binding.repositories[%u].url: %s", index, why);
-    }
-    if (it->ref.len > 0 && !wp_git_ref_is_valid(it->ref)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "binding.repositories[%u].ref: a branch, a tag or 40 "
-                          "hexadecimal digits expected, at most %d bytes",
-                          index, WP_GIT_REF_MAX);
-    }
-    (void)snprintf(directory, sizeof directory,
-                   "binding.repositories[%u].directory", index);
+    (void)snprintf(directory, sizeof directory, "%.30s.directory", place);
     if (it->dir.len > 0 &&
         check_path(directory, it->dir, false, err) != WP_OK) {
         return err->status;
     }
-    return check_password(index, it, &remote, err);
+    return wp_repository_check(it, place, err);
 }
 
 static enum wp_status
@@ -477,7 +431,7 @@ take_repository(struct reading *r, struct wp_str message)
                                          .dir = texts.text[3],
                                          .password = texts.text[4],
                                          .user = texts.text[5]};
-    status = check_repository(out->n_repositories, it, r->err);
+    status = check_repository(place, it, r->err);
     for (uint32_t i = 0; i < out->n_repositories && status == WP_OK; i++) {
         if (wp_str_eq(r->repositories[i].dir, it->dir)) {
             status = twice(r, place, "directory");

@@ -1,10 +1,11 @@
 /* k8s/controllers/claim/bring.c - what a claim brings reaches its Sandbox
  * before the claim is Ready.
  *
- *   with a mark --> Secrets read --> brought --> status
- *                        |              | not all of it: Ready is False, and
- *                        |              | stays so
- *                        '--------------'- no answer: the same, and again
+ *   with a mark --> Secrets read --> fetched --> brought --> status
+ *                        |              |           | not all of it: Ready is
+ *                        |              |           | False, and stays so
+ *                        '--------------'-----------'- no answer: the same, and
+ *                                                      again
  *
  * The pool's annotation bind-env says that variables are brought; without it
  * they make the claim start cold. What the claim's annotations name is brought
@@ -21,6 +22,7 @@
 
 #include "k8s/bind/bind_call.h"
 #include "k8s/bind/brings.h"
+#include "k8s/bind/repositories.h"
 #include "k8s/controllers/claim/cold.h"
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/objects/names.h"
@@ -31,9 +33,12 @@
 
 /* One that is under way. */
 struct bringing {
-    struct wp_list node; /* In the controller's list, once call is there. */
+    struct wp_list node; /* In the controller's list, once all is read. */
     struct wp_claim_reconcile *reconcile;
-    struct wp_bind_call *call;
+    struct wp_bind_call *call;   /* NULL: trees are fetched. */
+    struct wp_bind_trees *trees; /* NULL: none. */
+    struct evbuffer *parcel;     /* Until the call has it. */
+    char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
     struct wp_claim_brings brings; /* Until it is packed. */
 };
 
@@ -111,6 +116,10 @@ wp_claim_may_bring(struct wp_claim_reconcile *reconcile,
         brings = malloc(sizeof *brings);
         WP_ASSERT(brings != NULL);
         status = wp_claim_brings_read(reconcile->claim, env, brings, err);
+        if (status == WP_OK) {
+            status = wp_repositories_check(reconcile->self->parts->repositories,
+                                           &brings->binding, err);
+        }
         wp_claim_brings_fini(brings);
         free(brings);
     }
@@ -154,13 +163,24 @@ is_due(const struct wp_claim_reconcile *reconcile)
 /* --- Bringing --- */
 
 static void
+drop(struct bringing *bringing)
+{
+    wp_list_remove(&bringing->node);
+    wp_claim_brings_fini(&bringing->brings);
+    wp_bind_trees_drop(bringing->trees);
+    if (bringing->parcel != NULL) {
+        evbuffer_free(bringing->parcel);
+    }
+    free(bringing);
+}
+
+static void
 on_answer(void *ctx, const struct wp_bind_answer *answer)
 {
     struct bringing *bringing = ctx;
     struct wp_claim_reconcile *reconcile = bringing->reconcile;
 
-    wp_list_remove(&bringing->node);
-    free(bringing);
+    drop(bringing);
     wp_claim_reconcile_traced(reconcile, "bind", answer->status);
     if (answer->status == WP_OK || answer->other) {
         /* Another one is what the claim said before. */
@@ -187,30 +207,59 @@ wipe_sent(const void *bytes, size_t len, void *owned)
     free(owned);
 }
 
-/* The caller's to free; its bytes are wiped when nobody needs them. */
-static struct evbuffer *
-pack(struct bringing *bringing, char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1])
+/* What is fetched is a part of the binding: by its name, since it is not here
+ * yet, and without a password, which may change. */
+static size_t
+add_repositories(const struct wp_binding *binding, uint8_t *at)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < binding->n_repositories; i++) {
+        const struct wp_binding_repository *it = &binding->repositories[i];
+        const struct wp_str texts[] = {it->url, it->ref, it->dir};
+
+        for (size_t k = 0; k < WP_ARRAY_LEN(texts); k++) {
+            if (at != NULL) {
+                memcpy(at + n, texts[k].ptr, texts[k].len);
+                at[n + texts[k].len] = '\0';
+            }
+            n += texts[k].len + 1;
+        }
+    }
+    return n;
+}
+
+/* Its bytes are wiped when nobody needs them. */
+static void
+pack(struct bringing *bringing)
 {
     const struct wp_parts *parts = bringing->reconcile->self->parts;
     const struct wp_binding *binding = &bringing->brings.binding;
     size_t size = wp_parcel_size(binding, WP_STR(""));
-    uint8_t *bytes = malloc(size + 1);
-    struct evbuffer *parcel = evbuffer_new();
+    size_t more = add_repositories(binding, NULL);
+    uint8_t *bytes = malloc(size + more + 1);
 
-    WP_ASSERT(bytes != NULL && parcel != NULL);
+    bringing->parcel = evbuffer_new();
+    WP_ASSERT(bytes != NULL && bringing->parcel != NULL);
     wp_parcel_fill(binding, WP_STR(""), bytes);
-    (void)snprintf(
-        fingerprint, WP_BIND_FINGERPRINT_TEXT + 1, "%016" PRIx64,
-        wp_pools_fingerprint(parts->core.pools,
-                             (struct wp_str){(const char *)bytes, size}));
+    (void)add_repositories(binding, bytes + size);
+    (void)snprintf(bringing->fingerprint, sizeof bringing->fingerprint,
+                   "%016" PRIx64,
+                   wp_pools_fingerprint(
+                       parts->core.pools,
+                       (struct wp_str){(const char *)bytes, size + more}));
     if (size == 0) {
         free(bytes);
     } else {
-        WP_ASSERT(
-            evbuffer_add_reference(parcel, bytes, size, wipe_sent, bytes) == 0);
+        WP_ASSERT(evbuffer_add_reference(bringing->parcel, bytes, size,
+                                         wipe_sent, bytes) == 0);
+    }
+    if (binding->n_repositories > 0) {
+        bringing->trees = wp_bind_trees_make(
+            binding, wp_str_from(bringing->reconcile->claim->ns));
+        WP_ASSERT(bringing->trees != NULL);
     }
     wp_claim_brings_fini(&bringing->brings);
-    return parcel;
 }
 
 static void
@@ -219,9 +268,7 @@ call(struct bringing *bringing)
     struct wp_claim_reconcile *reconcile = bringing->reconcile;
     const struct wp_parts *parts = reconcile->self->parts;
     const struct wp_object *sandbox = reconcile->sandbox;
-    char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
     char token[WP_SANDBOX_TOKEN_TEXT + 1];
-    struct evbuffer *parcel = pack(bringing, fingerprint);
 
     wp_sandbox_token(parts->config.sandbox_key, sandbox->ns, sandbox->name,
                      token);
@@ -230,22 +277,20 @@ call(struct bringing *bringing)
         &(struct wp_bind_request){.ip = wp_sandbox_view(sandbox)->pod_ip,
                                   .port = parts->config.sandbox_port,
                                   .token = token,
-                                  .fingerprint = fingerprint,
-                                  .parcel = parcel,
+                                  .fingerprint = bringing->fingerprint,
+                                  .parcel = bringing->parcel,
+                                  .trees = bringing->trees,
                                   .within_ns = WP_BIND_MAX_NS,
                                   .done = on_answer,
                                   .ctx = bringing});
     explicit_bzero(token, sizeof token);
-    evbuffer_free(parcel);
     if (bringing->call == NULL) {
-        free(bringing);
+        drop(bringing);
         wp_claim_reconcile_say(reconcile, "SandboxNotReady",
                                "binding: the sandbox's server cannot be "
                                "reached",
                                WP_WORK_FAILED, 0);
-        return;
     }
-    wp_list_push_back(&reconcile->self->bringing, &bringing->node);
 }
 
 /* Ends the reconcile: what lacks may come, so it is tried again. */
@@ -254,12 +299,41 @@ lacks(struct bringing *bringing)
 {
     struct wp_claim_reconcile *reconcile = bringing->reconcile;
 
-    wp_claim_brings_fini(&bringing->brings);
-    free(bringing);
+    drop(bringing);
     reconcile->outcome.sandbox = NULL;
     (void)wp_err_wrap(&reconcile->err, "binding");
     wp_claim_reconcile_say(reconcile, WP_REASON_BINDING, reconcile->err.msg,
                            WP_WORK_FAILED, 0);
+}
+
+static void
+on_fetched(void *ctx, enum wp_status status, const char *reason)
+{
+    struct bringing *bringing = ctx;
+
+    if (status == WP_OK) {
+        call(bringing);
+        return;
+    }
+    (void)wp_err_set(&bringing->reconcile->err, status, "%s", reason);
+    lacks(bringing);
+}
+
+/* All values are there. */
+static void
+bring(struct bringing *bringing)
+{
+    struct wp_claim_controller *self = bringing->reconcile->self;
+
+    pack(bringing);
+    wp_list_push_back(&self->bringing, &bringing->node);
+    if (bringing->trees != NULL) {
+        wp_bind_trees_fetch(bringing->trees,
+                            wp_repositories_fetcher(self->parts->repositories),
+                            on_fetched, bringing);
+    } else {
+        call(bringing);
+    }
 }
 
 static void go_on(struct bringing *bringing);
@@ -274,8 +348,7 @@ secret_read(void *ctx, const struct wp_api_result *result)
     enum wp_status status = result->status;
 
     if (status == WP_CANCELLED) {
-        wp_claim_brings_fini(&bringing->brings);
-        free(bringing);
+        drop(bringing);
         wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
         return;
     }
@@ -311,7 +384,7 @@ go_on(struct bringing *bringing)
                                    .priority = WP_HTTP_CLAIM};
 
     if (target.name == NULL) {
-        call(bringing);
+        bring(bringing);
     } else {
         wp_api_get(reconcile->self->parts->api, &target, secret_read, bringing);
     }
@@ -324,13 +397,13 @@ begin(struct wp_claim_reconcile *reconcile)
 
     WP_ASSERT(bringing != NULL);
     bringing->reconcile = reconcile;
+    wp_list_init(&bringing->node);
     if (wp_claim_brings_read(reconcile->claim, wp_claim_brings_env(reconcile),
                              &bringing->brings, &reconcile->err) == WP_OK) {
         go_on(bringing);
         return;
     }
-    wp_claim_brings_fini(&bringing->brings);
-    free(bringing);
+    drop(bringing);
     wp_claim_reconcile_say(reconcile, WP_REASON_BINDING, reconcile->err.msg,
                            WP_WORK_OK, WP_TIME_NEVER);
 }
@@ -361,7 +434,7 @@ wp_claim_bring_none(struct wp_claim_controller *self)
         struct wp_claim_reconcile *reconcile = bringing->reconcile;
 
         wp_bind_call_cancel(bringing->call);
-        free(bringing);
+        drop(bringing);
         wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
     }
 }

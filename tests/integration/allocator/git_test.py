@@ -19,6 +19,9 @@ import unittest
 
 import grpc
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "../../support/git"))
+
 from daemon_test import POOL, Daemon, eventually, host_can, pb, tell_if_failed
 from git_rig import BACKEND, Repository, Server, git, hang, redirect, say
 

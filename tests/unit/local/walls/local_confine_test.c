@@ -195,6 +195,42 @@ check_landlock(const void *arg)
     return 0;
 }
 
+/* What is not named cannot even be read. */
+static int
+check_landlock_to(const void *arg)
+{
+    const char *dir = arg;
+    const char *readable[1];
+    const char *writable[2] = {NULL, "/dev/null"};
+    char good[96];
+    char bad[96];
+    char path[128];
+    int fd;
+
+    (void)snprintf(good, sizeof good, "%s/good", dir);
+    (void)snprintf(bad, sizeof bad, "%s/bad/there", dir);
+    readable[0] = bad;
+    writable[0] = good;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        wp_landlock_confine_to(readable, 1, writable, 2) != 0) {
+        return 1;
+    }
+    (void)snprintf(path, sizeof path, "%s/good/file", dir);
+    fd = open(path, O_CREAT | O_RDWR, 0600);
+    if (fd < 0 || write(fd, "x", 1) != 1) {
+        return 2;
+    }
+    if (open(bad, O_RDONLY) < 0 || open(bad, O_WRONLY) >= 0) {
+        return 3;
+    }
+    (void)snprintf(path, sizeof path, "%s/bad", dir);
+    if (open(path, O_RDONLY | O_DIRECTORY) >= 0 ||
+        open("/etc/hostname", O_RDONLY) >= 0 || errno != EACCES) {
+        return 4;
+    }
+    return open("/dev/null", O_RDWR) >= 0 ? 0 : 5;
+}
+
 static void
 test_landlock(void **state)
 {
@@ -215,6 +251,7 @@ test_landlock(void **state)
     (void)snprintf(path, sizeof path, "%s/bad/there", dir);
     assert_int_equal(wp_file_copy("/etc/hostname", path, 0666, &err), WP_OK);
     in_child(check_landlock, dir);
+    in_child(check_landlock_to, dir);
     assert_int_equal(wp_dir_remove(dir, &err), WP_OK);
 }
 
