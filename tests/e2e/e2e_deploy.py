@@ -3,6 +3,7 @@ daemon with no more rights than deploy/kubernetes/base gives it.
 """
 import json
 import os
+import pathlib
 import secrets
 import socket
 import subprocess
@@ -161,6 +162,28 @@ def test_rights_are_enough(w):
         [w.cluster.bin / "kubectl", "--kubeconfig", config, "get", "secrets"],
         capture_output=True, text=True, check=False)
     assert "forbidden" in run.stderr and denied(w) > before, run.stderr
+
+
+def test_repositories(w):
+    """The component adds a container to the base, and the API server takes it."""
+    overlay = w.dir / "repositories"
+    overlay.mkdir()
+    where = pathlib.Path(os.path.relpath(BASE.parent, overlay.resolve()))
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+        "namespace": w.namespace, "resources": [str(where / "base")],
+        "components": [str(where / "repositories")]}))
+    made, = (doc for doc in yaml.safe_load_all(
+        w.cluster.kubectl("kustomize", str(overlay))) if doc["kind"] == "Deployment")
+    pod = made["spec"]["template"]["spec"]
+    daemon, fetch = pod["containers"]
+    assert fetch["image"].endswith("/warmpool-fetch:0.1.0"), fetch["image"]
+    mounts = [{mount["name"] for mount in one["volumeMounts"]}
+              for one in (daemon, fetch)]
+    assert mounts[0] & mounts[1] == {"fetch"}, mounts
+    assert len(mounts[0]) == 7, mounts
+    w.cluster.kubectl("apply", "--dry-run=server", "-f", "-",
+                      stdin=yaml.safe_dump(made))
 
 
 def test_one_namespace(w):

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -14,6 +15,9 @@ import urllib.request
 
 import world
 from cluster import ROOT, free_port, wait_for
+
+sys.path.insert(0, str(ROOT / "tests/support/git"))
+import git_rig
 
 LIVES = 13  # Of SDK below, with the one that fails.
 ROUTED = 4  # The same by way of the router.
@@ -288,16 +292,42 @@ def execute(ip, port, command):
         return json.loads(answer.read())["stdout"]
 
 
+class Repository:
+    """A private one, on loopback, and a warmpool-fetch that serves."""
+
+    def __init__(self, w, password):
+        self.root = tempfile.mkdtemp(prefix="warmpool-e2e-git-")
+        self.server = git_rig.Server(self.root)
+        self.server.passwords["/app"] = ("me", password)
+        it = git_rig.Repository(self.root, "app")
+        it.commit(it.tree(("100644", "blob", it.blob(b"cloned\n"), "README")))
+        self.url = f"{self.server.base}/app"
+        self.socket = os.path.join(self.root, "fetch.sock")
+        self.process = subprocess.Popen(
+            [world.world_binary("local/warmpool-fetch"), "serve", self.socket,
+             os.path.join(self.root, "cache")], stdin=subprocess.DEVNULL, env={})
+        wait_for("warmpool-fetch", lambda: os.path.exists(self.socket))
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+        self.server.end()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
 def test_what_claims_bring(w):
-    """Files and Secrets that annotations name, with the rights that are shipped; the
-    template has no NetworkPolicy here, and no controller would enforce one."""
+    """Files, Secrets and a repository that annotations name, with the rights that are
+    shipped; the template has no NetworkPolicy here, and no controller would enforce
+    one."""
     secret = "wp-" + os.urandom(8).hex()
     sandboxes = Sandboxes(w)
+    repository = Repository(w, secret)
     key = w.dir / "token-key"
     key.touch(0o600)
     key.write_text("5a" * 32)
     try:
-        w.daemon(token_key_file=key, sandbox_port=sandboxes.rest)
+        w.daemon(token_key_file=key, sandbox_port=sandboxes.rest,
+                 git_remotes=repository.server.base, fetch_socket=repository.socket)
         w.template()
         w.patch("SandboxTemplate", "python", {"metadata": {"annotations": {
             "template.warmpool.io/binding": "allowed"}}})
@@ -309,7 +339,10 @@ def test_what_claims_bring(w):
         w.create("SandboxClaim", "c", {"warmPoolRef": {"name": "p"}}, {"annotations": {
             "claim.warmpool.io/files": json.dumps({"in/it.txt": "brought"}),
             "claim.warmpool.io/secrets": json.dumps({"TOKEN": {
-                "name": "login", "key": "token", "env": True}})}})
+                "name": "login", "key": "token", "env": True}}),
+            "claim.warmpool.io/repositories": json.dumps([{
+                "url": repository.url, "directory": "src", "user": "me",
+                "password": {"name": "login", "key": "token"}}])}})
 
         def says(words):
             return words in world.condition(w.get("SandboxClaim", "c")).get(
@@ -323,12 +356,14 @@ def test_what_claims_bring(w):
         sandbox = w.get("Sandbox", claim["status"]["sandbox"]["name"])
         assert sandbox["metadata"]["labels"]["agents.x-k8s.io/launch-type"] == "warm"
         assert execute(sandbox["status"]["podIPs"][0], sandboxes.rest,
-                       "sh -c 'cat in/it.txt; echo $TOKEN'") == f"brought{secret}\n"
+                       "sh -c 'cat in/it.txt; echo $TOKEN; cat src/README'") == \
+            f"brought{secret}\ncloned\n"
         for kind in ("SandboxClaim", "Sandbox", "Pod"):
             assert secret not in json.dumps(w.list(kind))
         assert secret not in w.daemons[0].log()
     finally:
         sandboxes.stop()
+        repository.stop()
 
 
 # As much of the kind as the SDK looks at.

@@ -17,7 +17,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
-USER = "65532"
+# Whom the manifests run each image as.
+USERS = {"warmpoold": "65532:65532", "runtime": "65532:65532", "fetch": "65533:65532"}
 
 
 def output(*command):
@@ -142,7 +143,7 @@ def main():
     problems = []
     installed = Installed()
     images = [(n, s) for n, s in stages().items() if s.all("copies")]
-    assert {n for n, _ in images} == {"warmpoold", "runtime"}, images
+    assert {n for n, _ in images} == set(USERS), images
     with tempfile.TemporaryDirectory(prefix="warmpool-images-") as out:
         subprocess.run(["cmake", "--install", str(build), "--prefix",
                         f"{out}/usr"], check=True, stdout=subprocess.DEVNULL)
@@ -153,8 +154,8 @@ def main():
                          for package in stage.all("packages")
                          if package.startswith("lib")
                          and package not in installed.needs]
-            if stage.user != f"{USER}:{USER}":
-                problems.append(f"{name}: expected USER {USER}:{USER}, which the "
+            if stage.user != USERS[name]:
+                problems.append(f"{name}: expected USER {USERS[name]}, which the "
                                 "manifests run it as")
             for source, target in stage.all("copies"):
                 program = pathlib.Path(out) / source.removeprefix("/out/")

@@ -329,9 +329,30 @@ def check_values(values):
     for text in meets(values, schema, "values.yaml"):
         fail(text)
     for bad in ({"grcp": False}, {"grpc": "no"}, {"replicas": -1},
-                {"name": "A"}, {"config": []}, {"extraArgs": ["x"]}):
+                {"name": "A"}, {"config": []}, {"extraArgs": ["x"]},
+                {"repositories": {"enabled": "yes", "image": "x"}}):
         if not meets({**values, **bad}, schema, "values"):
             fail(f"the chart's schema takes {bad}")
+
+
+def check_repositories(values):
+    """The chart has what the component adds, and says where the socket is."""
+    docs = render_chart({**values, "repositories": {
+        "enabled": True, "image": "warmpool-fetch"}})
+    chart = [doc for doc in docs if doc["kind"] == "Deployment"][0]
+    path = DEPLOY / "kubernetes" / "repositories" / "deployment.yaml"
+    ours = load_all(path.read_text(), path.name)[0]
+    has, adds = (doc["spec"]["template"]["spec"] for doc in (chart, ours))
+    for mount in adds["containers"][0]["volumeMounts"]:
+        if mount not in has["containers"][0]["volumeMounts"]:
+            fail(f"the chart: the daemon lacks the mount {mount}")
+    if has["containers"][1:] != adds["containers"][1:] or any(
+            volume not in has["volumes"] for volume in adds["volumes"]):
+        fail("the chart's repositories are not those of deploy/kubernetes")
+    config = [doc for doc in docs if doc["kind"] == "ConfigMap"][0]
+    socket = yaml.safe_load(config["data"]["warmpoold.yaml"]).get("fetch_socket")
+    if socket != adds["containers"][1]["args"][1]:
+        fail(f"the chart: fetch_socket is {socket}")
 
 
 def check_chart(base):
@@ -376,6 +397,7 @@ def check_chart(base):
         doc["metadata"]["namespace"] = "team-a"
     if readers != ours:
         fail("the chart's claim-secrets are not those of deploy/kubernetes")
+    check_repositories(values)
     volumes = [doc for doc in small if doc["kind"] == "Deployment"][0][
         "spec"]["template"]["spec"]["volumes"]
     if any("secret" in volume for volume in volumes):
