@@ -161,8 +161,9 @@ wp_backend_bring(struct wp_cluster_backend *backend,
     if (self->call != NULL || self->fetching || ip[0] == '\0') {
         return;
     }
-    /* The call has a time of its own, with what trees need. */
-    (void)evtimer_del(self->timer);
+    if (self->trees != NULL) {
+        (void)evtimer_del(self->timer); /* The call knows what they need. */
+    }
     (void)snprintf(self->ip, sizeof self->ip, "%s", ip);
     wp_sandbox_token(backend->parts->config.sandbox_key, entry->ns, entry->name,
                      token);

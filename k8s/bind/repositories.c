@@ -58,7 +58,7 @@ wp_repositories_check(const struct wp_repositories *self,
 {
     enum wp_status status = wp_bind_trees_check(&self->rules, binding, err);
 
-    return status == WP_OK && !self->has_socket
+    return status == WP_OK && binding->n_repositories > 0 && !self->has_socket
                ? wp_err_set(err, WP_FAILED_PRECONDITION,
                             "binding.repositories: the daemon has no "
                             "warmpool-fetch (setting fetch_socket)")

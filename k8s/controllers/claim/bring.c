@@ -323,8 +323,14 @@ on_fetched(void *ctx, enum wp_status status, const char *reason)
 static void
 bring(struct bringing *bringing)
 {
-    struct wp_claim_controller *self = bringing->reconcile->self;
+    struct wp_claim_reconcile *reconcile = bringing->reconcile;
+    struct wp_claim_controller *self = reconcile->self;
 
+    if (!self->parts->active) {
+        drop(bringing); /* Another replica leads, or will. */
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
+        return;
+    }
     pack(bringing);
     wp_list_push_back(&self->bringing, &bringing->node);
     if (bringing->trees != NULL) {

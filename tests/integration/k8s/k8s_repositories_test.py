@@ -24,7 +24,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
 import k8s_rig
 from fake_api_rig import eventually
 from git_rig import BACKEND, Repository, Server, git, hang
-from k8s_bind_test import SECRET, Annotations, World
+import k8s_bind_test
+from k8s_bind_test import SECRET, World
 from k8s_judge import assigned
 from k8s_rig import NS
 from warmpool.v1 import allocator_pb2 as pb
@@ -45,9 +46,9 @@ def children(pid):
 
 
 class Fetching(World):
-    bring = Annotations.bring
-    secret = Annotations.secret
-    nobody_tells = Annotations.nobody_tells
+    bring = k8s_bind_test.Annotations.bring
+    secret = k8s_bind_test.Annotations.secret
+    nobody_tells = k8s_bind_test.Annotations.nobody_tells
 
     def setUp(self):
         super().setUp()
@@ -394,6 +395,7 @@ class Socket(Fetching):
         self.assertEqual(os.listdir(outside), [])
 
     def test_nonsense(self):
+        before = len(os.listdir(f"/proc/{self.fetch.pid}/fd"))
         for message in (b"x", b"\0", b"checkout\0", b"sweep\0a\x001\0",
                         self.order(size=b"many"), self.order()[:-1],
                         self.order() + b"more\0", os.urandom(2000),
@@ -402,7 +404,6 @@ class Socket(Fetching):
             text, _ = self.hear(sock)
             self.assertTrue(text == b"" or text.startswith(b"F"), text)
         # Without a descriptor, and with several: one is taken, none stay open.
-        before = len(os.listdir(f"/proc/{self.fetch.pid}/fd"))
         self.assertNotEqual(self.hear(self.ask(self.order(),
                                                descriptors=0))[0][:1], b"M")
         self.hear(self.ask(self.order(), descriptors=3))
@@ -414,7 +415,6 @@ class Socket(Fetching):
         for _ in range(40):
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self.addCleanup(sock.close)
-            sock.settimeout(20)
             sock.connect(self.socket)
             silent.append(sock)
         began = time.monotonic()
