@@ -265,19 +265,19 @@ waiting_lane() {
     set +m
     [ -z "$memory" ] || export TMPDIR=$memory
     step "debug build: integration, model of the lease protocol" \
-        run dev -j 5 -L 'integration|model'
+        run dev -j 6 -L 'integration|model'
     # The lane that computes says when it is built.
     ! hear asan ||
-        step "sanitizers: integration" run asan -j 4 -L integration
+        step "sanitizers: integration" run asan -j 5 -L integration
     # What follows lies where a user's does, on the disk.
     unset TMPDIR
     if hear release && [ ! -e "$results/plane" ]; then
-        step "kills, stops and cuts; attacks" run release -j 3 -L 'chaos|attack|clients'
+        step "kills, stops and cuts; attacks" run release -j 4 -L 'chaos|attack|clients'
         hear plane
         step "a cluster" run release -j 3 -L 'e2e|conformance'
     elif hear release; then
         step "a cluster; kills, stops and cuts; attacks" \
-            run release -j 3 -L 'e2e|conformance|chaos|attack|clients'
+            run release -j 4 -L 'e2e|conformance|chaos|attack|clients'
     fi
     step "quickstart, as a user runs it" check "quickstart" deploy/quickstart.sh
 }

@@ -350,8 +350,8 @@ class Socket(Fetching):
     def ask(self, message, credential=b"", descriptors=1):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.addCleanup(sock.close)
-        sock.settimeout(20)
         sock.connect(self.socket)
+        sock.settimeout(20)
         ends = []
         for _ in range(descriptors):
             out, back = os.pipe()
