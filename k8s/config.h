@@ -9,6 +9,7 @@
 
 #include "pool/annotations/tier.h"
 #include "pool/pool.h"
+#include "pool/remotes/trust_mode.h"
 
 struct wp_api_config; /* k8s/api/api_config.h */
 struct wp_tracer;     /* pool/trace/tracer.h */
@@ -45,6 +46,8 @@ struct wp_cluster_git {
     uint64_t cache_bytes_max;
     int64_t cache_age_s;
     int64_t timeout_ms; /* Of one fetch. */
+    enum wp_trust_mode trust;
+    const char *trust_files; /* A list of paths. */
 };
 
 /* wp_cluster_config_init fills every field with its default. Texts are borrowed

@@ -5,7 +5,6 @@
 #include "pool/base/address.h"
 #include "pool/egress/policy.h"
 #include "pool/remotes/remote_rules.h"
-#include "pool/remotes/trust_mode.h"
 #include "pool/remotes/trust_record.h"
 #include "proto/sockets/network.h"
 #include "allocator/conf/budget.h"
@@ -525,11 +524,6 @@ check_egress(const struct wp_conf *conf, struct wp_err *err)
 static enum wp_status
 check_fetch_socket(const struct wp_conf *conf, struct wp_err *err)
 {
-    if (conf->git_trust != WP_TRUST_OFF) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "setting 'git_trust': expected off with backend "
-                          "kubernetes, which records no instruction files");
-    }
     if (conf->fetch_socket[0] != '\0' && conf->fetch_socket[0] != '/') {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "setting 'fetch_socket': expected an absolute path, "

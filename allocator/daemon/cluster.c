@@ -240,6 +240,8 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
         .cache_bytes_max = (uint64_t)conf->git_cache_size,
         .cache_age_s = conf->git_cache_age / WP_NS_PER_S,
         .timeout_ms = conf->git_timeout / WP_NS_PER_MS,
+        .trust = (enum wp_trust_mode)conf->git_trust,
+        .trust_files = conf->git_trust_files,
     };
     out->webhook = self->webhook != NULL ? &self->webhook_config : NULL;
     out->tracer = wp_exporter_tracer(self->core->exporter);

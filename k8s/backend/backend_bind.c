@@ -47,9 +47,9 @@ struct wp_sandbox_binding {
     struct wp_cluster_backend *backend;
     struct wp_sandbox_ref *entry;
     struct wp_list ops;
-    struct evbuffer *parcel;     /* Empty once it was brought. */
-    struct wp_bind_trees *trees; /* NULL: none. */
-    bool fetching;               /* Not all of them are here. */
+    struct evbuffer *parcel;      /* Empty once it was brought. */
+    struct wp_bind_trees *trees;  /* NULL: none. */
+    struct wp_fetching *fetching; /* NULL: all of them are here. */
     int64_t within_ns;
     struct event *timer;
     struct wp_bind_call *call; /* NULL: the lease is not written yet. */
@@ -97,6 +97,7 @@ answer_all(struct wp_sandbox_ref *entry, const struct wp_bind_answer *given)
 
     entry->binding = NULL;
     wp_bind_call_cancel(self->call);
+    wp_fetching_cancel(self->fetching);
     wp_bind_trees_drop(self->trees);
     event_free(self->timer);
     evbuffer_free(self->parcel);
@@ -158,7 +159,7 @@ wp_backend_bring(struct wp_cluster_backend *backend,
     struct wp_sandbox_binding *self = entry->binding;
     char token[WP_SANDBOX_TOKEN_TEXT + 1];
 
-    if (self->call != NULL || self->fetching || ip[0] == '\0') {
+    if (self->call != NULL || self->fetching != NULL || ip[0] == '\0') {
         return;
     }
     if (self->trees != NULL) {
@@ -201,11 +202,14 @@ on_fetched(void *ctx, enum wp_status status, const char *reason)
 {
     struct wp_sandbox_binding *self = ctx;
 
+    self->fetching = NULL;
     if (status != WP_OK) {
-        wp_backend_end_binding(self->entry, WP_FAILED_PRECONDITION, reason);
+        wp_backend_end_binding(self->entry,
+                               status == WP_CANCELLED ? WP_UNAVAILABLE
+                                                      : WP_FAILED_PRECONDITION,
+                               status == WP_CANCELLED ? NOT_HERE : reason);
         return;
     }
-    self->fetching = false;
     (void)arm(self);
     look_at(self->backend, self->entry);
 }
@@ -224,15 +228,18 @@ begin(struct wp_sandbox_ref *entry, struct asked *asked)
     self->backend = backend;
     self->entry = entry;
     self->within_ns = asked->within_ns;
-    self->fetching = trees != NULL;
     wp_list_init(&self->ops);
     (void)snprintf(self->fingerprint, sizeof self->fingerprint, "%016" PRIx64,
                    asked->fingerprint);
     self->parcel = evbuffer_new();
     self->timer = evtimer_new(backend->parts->base, on_timer, self);
     asked->trees = NULL; /* They do not live as long as the parcel. */
+    if (trees != NULL) {
+        self->fetching = wp_fetching_create(backend->parts->repositories, trees,
+                                            on_fetched, self);
+    }
     if (self->parcel == NULL || self->timer == NULL ||
-        (trees == NULL && !arm(self)) ||
+        (trees != NULL ? self->fetching == NULL : !arm(self)) ||
         evbuffer_add_reference(self->parcel, asked->parcel, asked->size,
                                wipe_sent, asked) != 0) {
         if (self->parcel != NULL) {
@@ -241,6 +248,7 @@ begin(struct wp_sandbox_ref *entry, struct asked *asked)
         if (self->timer != NULL) {
             event_free(self->timer);
         }
+        wp_fetching_cancel(self->fetching);
         free(self);
         asked->trees = trees;
         return false;
@@ -280,12 +288,8 @@ take_bind(struct wp_cluster_message *from)
     begun = wp_list_empty(&entry->binding->ops);
     wp_list_push_back(&entry->binding->ops, &op->node);
     look_at(backend, entry);
-    if (begun && entry->binding->trees != NULL) {
-        /* It may end within. */
-        wp_bind_trees_fetch(
-            entry->binding->trees,
-            wp_repositories_fetcher(backend->parts->repositories), on_fetched,
-            entry->binding);
+    if (begun && entry->binding->fetching != NULL) {
+        wp_fetching_go(entry->binding->fetching); /* It may end within. */
     }
 }
 

@@ -41,7 +41,10 @@ wp_cluster_config_init(struct wp_cluster_config *config)
         .claim_events = true,
         .observability_annotations = true,
         .warm_pool_eviction = true,
-        .git = {.remotes = "", .remotes_denied = "", .fetch_socket = ""},
+        .git = {.remotes = "",
+                .remotes_denied = "",
+                .fetch_socket = "",
+                .trust_files = ""},
     };
 }
 
@@ -218,7 +221,13 @@ make_parts(struct wp_cluster *cluster, struct wp_err *err)
     }
     if (status == WP_OK) {
         cluster->parts.repositories = wp_repositories_create(
-            &cluster->parts.config.git, cluster->parts.base, err);
+            &(struct wp_repositories_config){
+                .git = &cluster->parts.config.git,
+                .base = cluster->parts.base,
+                .api = cluster->parts.api,
+                .ns = cluster->parts.config.election_ns,
+            },
+            err);
         status = cluster->parts.repositories != NULL ? WP_OK : err->status;
     }
     if (status == WP_OK) {

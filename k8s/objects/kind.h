@@ -31,6 +31,7 @@
     X(EVENT, "events.k8s.io", "v1", "Event", "events")                         \
     X(LEASE, "coordination.k8s.io", "v1", "Lease", "leases")                   \
     X(SECRET, "", "v1", "Secret", "secrets")                                   \
+    X(CONFIG_MAP, "", "v1", "ConfigMap", "configmaps")                         \
     X(DEFINITION, "apiextensions.k8s.io", "v1", "CustomResourceDefinition",    \
       "customresourcedefinitions")
 

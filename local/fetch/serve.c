@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "local/fetch/run.h"
 #include "local/walls/landlock.h"
 #include "pool/base/compiler.h"
 #include "proto/checkout/fetch_message.h"
@@ -43,7 +44,6 @@ struct server {
     int signal_fd;
     int cache_fd;
     sigset_t signals; /* What it began with. */
-    const struct wp_fetch_serve *run;
     struct peer peers[PEERS_MAX];
 };
 
@@ -57,13 +57,9 @@ now_ms(void)
 }
 
 static void
-say(int fd, char what, const char *text)
+refuse(int fd, const char *why)
 {
-    char message[WP_FETCH_REPORT_MAX];
-    int n = snprintf(message, sizeof message, "%c%s", what, text);
-    size_t len = n < (int)sizeof message ? (size_t)n : sizeof message - 1;
-
-    (void)wp_passing_send(fd, message, len, -1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)wp_fetch_report(fd, WP_FETCH_FAILED, why, -1);
 }
 
 /* --- The process --- */
@@ -120,18 +116,18 @@ become(const struct server *self, const struct wp_fetch_run *run,
     if (run->part != NULL) {
         where = run->part;
         if (mkdirat(self->cache_fd, where, 0700) != 0 && errno != EEXIST) {
-            say(connection, WP_FETCH_FAILED, "the cache cannot be written");
+            refuse(connection, "the cache cannot be written");
             _exit(EXIT_FAILURE);
         }
     }
     if (fchdir(self->cache_fd) != 0 || chdir(where) != 0 || !confine(".") ||
         !place(connection, credential)) {
-        say(connection, WP_FETCH_FAILED, "it cannot be confined");
+        refuse(connection, "it cannot be confined");
         _exit(EXIT_FAILURE);
     }
     status = run->part != NULL
-                 ? self->run->checkout(run->url, run->ref, run->bytes_max)
-                 : self->run->sweep(run->bytes_max, run->age_s);
+                 ? wp_fetch_checkout(run->url, run->ref, run->bytes_max)
+                 : wp_fetch_sweep(run->bytes_max, run->age_s);
     _exit(status);
 }
 
@@ -164,7 +160,7 @@ peer_ask(struct server *self, struct peer *peer)
     if (n <= 0 || credential < 0 ||
         !wp_fetch_message_read(bytes, (size_t)n, &run)) {
         if (n > 0) {
-            say(peer->fd, WP_FETCH_FAILED, "what was asked is not understood");
+            refuse(peer->fd, "what was asked is not understood");
         }
         if (credential >= 0) {
             (void)close(credential);
@@ -180,7 +176,7 @@ peer_ask(struct server *self, struct peer *peer)
     }
     (void)close(credential);
     if (peer->pid < 0) {
-        say(peer->fd, WP_FETCH_FAILED, "no process can be started");
+        refuse(peer->fd, "no process can be started");
         peer_close(peer);
     }
 }
@@ -366,12 +362,10 @@ open_signals(struct server *self)
 }
 
 int
-wp_fetch_serve(const char *socket_path, const char *cache,
-               const struct wp_fetch_serve *run)
+wp_fetch_serve(const char *socket_path, const char *cache)
 {
     static struct server self;
 
-    self.run = run;
     for (size_t i = 0; i < PEERS_MAX; i++) {
         self.peers[i].fd = -1;
     }

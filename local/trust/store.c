@@ -3,13 +3,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <nettle/sha2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "pool/base/assert.h"
+#include "proto/checkout/trust_look.h"
 
 #define NEW "new" /* What is being written; of which there is one. */
 
@@ -84,24 +84,6 @@ wp_trust_store_close(struct wp_trust_store *store)
     }
 }
 
-void
-wp_trust_store_name(const char *tenant, const char *url,
-                    char out[WP_TRUST_NAME_LEN + 1])
-{
-    uint8_t own[SHA256_DIGEST_SIZE];
-    uint8_t both[SHA256_DIGEST_SIZE];
-    struct sha256_ctx sha;
-
-    sha256_init(&sha);
-    sha256_update(&sha, strlen(tenant) + 1, (const uint8_t *)tenant);
-    sha256_digest(&sha, sizeof own, own);
-    sha256_update(&sha, strlen(tenant) + 1, (const uint8_t *)tenant);
-    sha256_update(&sha, strlen(url), (const uint8_t *)url);
-    sha256_digest(&sha, sizeof both, both);
-    memcpy(both, own, WP_TRUST_NAME_TENANT / 2);
-    wp_hex_encode(both, WP_TRUST_NAME_LEN / 2, out);
-}
-
 /* The bytes of the file; -1 with errno. */
 static ssize_t
 read_file(int dir_fd, const char *name, char *out, size_t cap)
@@ -131,7 +113,7 @@ wp_trust_store_load(const struct wp_trust_store *store,
     struct wp_trust_record record;
     ssize_t len;
 
-    wp_trust_store_name(out->tenant, out->url, name);
+    wp_trust_record_name(out->tenant, out->url, name);
     len = read_file(store->dir_fd, name, text, sizeof text);
     if (len < 0 && errno == ENOENT) {
         return WP_NOT_FOUND;
@@ -197,7 +179,7 @@ wp_trust_store_save(struct wp_trust_store *store,
     size_t len = wp_trust_record_write(record, text);
     bool is_new;
 
-    wp_trust_store_name(record->tenant, record->url, name);
+    wp_trust_record_name(record->tenant, record->url, name);
     is_new = faccessat(store->dir_fd, name, F_OK, 0) != 0;
     if (is_new && !has_room(store->dir_fd, name)) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,

@@ -12,7 +12,6 @@
 enum {
     WP_TRUST_RECORDS_MAX = 16384,       /* Files; more are refused. */
     WP_TRUST_TENANT_RECORDS_MAX = 1024, /* The same, of one tenant. */
-    WP_TRUST_NAME_TENANT = 8,           /* Of them, the tenant's. */
 };
 
 struct wp_trust_store {
@@ -24,10 +23,6 @@ WP_MUST_CHECK enum wp_status wp_trust_store_open(struct wp_trust_store *store,
                                                  const char *path,
                                                  struct wp_err *err);
 void wp_trust_store_close(struct wp_trust_store *store);
-
-/* The file's name: 8 digits of the tenant, the others of tenant and url. */
-void wp_trust_store_name(const char *tenant, const char *url,
-                         char out[WP_TRUST_NAME_LEN + 1]);
 
 /* Reads the record of out's tenant and url into out. NOT_FOUND: there is none.
  * UNAVAILABLE: it cannot be read. FAILED_PRECONDITION: the file is no record.

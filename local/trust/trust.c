@@ -1,12 +1,10 @@
 #include "local/trust/trust.h"
 
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
-#include "local/trust/look.h"
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
+#include "proto/checkout/trust_look.h"
 
 enum wp_status
 wp_trust_init(struct wp_trust *trust, enum wp_trust_mode mode,
@@ -29,28 +27,6 @@ wp_trust_fini(struct wp_trust *trust)
     if (trust->mode != WP_TRUST_OFF) {
         wp_trust_store_close(&trust->store);
     }
-}
-
-static bool
-look(int image_fd, struct wp_trust_record *now)
-{
-    struct stat st;
-    void *image;
-    bool whole;
-
-    if (fstat(image_fd, &st) != 0) {
-        return false;
-    }
-    if (st.st_size == 0) {
-        return wp_trust_look((const uint8_t *)"", 0, now);
-    }
-    image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, image_fd, 0);
-    if (image == MAP_FAILED) {
-        return false;
-    }
-    whole = wp_trust_look(image, (size_t)st.st_size, now);
-    (void)munmap(image, (size_t)st.st_size);
-    return whole;
 }
 
 /* Records what is not recorded. */
@@ -103,14 +79,14 @@ wp_trust_check(struct wp_trust *trust, const char *tenant, const char *url,
         wp_str_copy(wp_str_from(url), first.url, sizeof first.url);
     WP_ASSERT(fits); /* Both were checked. */
     wp_trust_record_below(&now, wp_str_from(dir));
-    status = look(image_fd, &now)
+    status = wp_trust_look_fd(image_fd, &now)
                  ? judge(trust, &first, &now, err)
                  : wp_err_set(err, WP_UNAVAILABLE,
                               "its instruction files cannot be looked at");
     if (status == WP_OK) {
         return WP_OK;
     }
-    wp_trust_store_name(tenant, url, name);
+    wp_trust_record_name(tenant, url, name);
     wp_log_warn("instruction files of a repository are not trusted",
                 wp_kv_str("tenant", tenant), wp_kv_str("repository", url),
                 wp_kv_str("record", name), wp_kv_err(err),

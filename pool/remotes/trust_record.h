@@ -26,7 +26,8 @@ enum {
     WP_TRUST_FILES_MAX = 64, /* Of a record: see wp_trust_record_below. */
     WP_TRUST_PATH_MAX = 255,
     WP_TRUST_HASH_LEN = 32,
-    WP_TRUST_NAME_LEN = 32, /* Of a record's file, in hexadecimal. */
+    WP_TRUST_NAME_LEN = 32,   /* Of a record's file, in hexadecimal. */
+    WP_TRUST_NAME_TENANT = 8, /* Of that, the tenant's. */
     /* Of a record as text. */
     WP_TRUST_TEXT_MAX =
         WP_REMOTE_URL_MAX + WP_TENANT_MAX + 128 +

@@ -79,6 +79,9 @@ OWN_ACCESS = {
     "/secrets@warmpool-webhook": "get patch",
 }
 
+# deploy/kubernetes/repositories: k8s/bind/trust.c
+REPOSITORIES_ACCESS = {"/configmaps": "create get patch"}
+
 failures = []
 
 
@@ -171,7 +174,7 @@ def check_kinds_are_covered():
         fail("k8s/objects/kind.h: the table of kinds was not found")
     for group, plural in table:
         if not any(key.split("@")[0] == f"{group}/{plural}"
-                   for key in [*ACCESS, *OWN_ACCESS]):
+                   for key in [*ACCESS, *OWN_ACCESS, *REPOSITORIES_ACCESS]):
             fail(f"k8s/objects/kind.h: {group}/{plural} is in no role")
 
 
@@ -349,6 +352,13 @@ def check_repositories(values):
     if has["containers"][1:] != adds["containers"][1:] or any(
             volume not in has["volumes"] for volume in adds["volumes"]):
         fail("the chart's repositories are not those of deploy/kubernetes")
+    path = path.with_name("role.yaml")
+    rights = load_all(path.read_text(), path.name)
+    check_roles(rights[:1], REPOSITORIES_ACCESS, "deploy/kubernetes/repositories")
+    made = [doc for doc in docs if doc["metadata"]["name"] == "warmpool-trust"]
+    if [doc["metadata"].pop("namespace") for doc in made] != 2 * [
+            "agent-sandbox-system"] or made != rights:
+        fail("the chart's rights to records are not those of deploy/kubernetes")
     config = [doc for doc in docs if doc["kind"] == "ConfigMap"][0]
     socket = yaml.safe_load(config["data"]["warmpoold.yaml"]).get("fetch_socket")
     if socket != adds["containers"][1]["args"][1]:

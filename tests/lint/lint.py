@@ -22,7 +22,7 @@ LIBRARIES = [
      r"allocator/ctl/rpc_client\.c|bench/.*|tests/.*"),
     (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire/[^/]*|runtime/sandboxd/process_wire\.c|"
      r"tests/clients/interop_server\.c"),
-    (r"nettle/", r"local/trust/(look|store)\.c|pool/leases/token\.c|proto/formats/sandbox_token\.c|"
+    (r"nettle/", r"proto/checkout/trust_look\.c|pool/leases/token\.c|proto/formats/sandbox_token\.c|"
                  r"allocator/http/trigger_signature\.c"),
     (r"hiredis/",
      r"allocator/stores/redis/.*\.c"

@@ -35,9 +35,10 @@
 struct bringing {
     struct wp_list node; /* In the controller's list, once all is read. */
     struct wp_claim_reconcile *reconcile;
-    struct wp_bind_call *call;   /* NULL: trees are fetched. */
-    struct wp_bind_trees *trees; /* NULL: none. */
-    struct evbuffer *parcel;     /* Until the call has it. */
+    struct wp_bind_call *call;
+    struct wp_bind_trees *trees;  /* NULL: none. */
+    struct wp_fetching *fetching; /* NULL: all of them are here. */
+    struct evbuffer *parcel;      /* Until the call has it. */
     char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
     struct wp_claim_brings brings; /* Until it is packed. */
 };
@@ -167,6 +168,7 @@ drop(struct bringing *bringing)
 {
     wp_list_remove(&bringing->node);
     wp_claim_brings_fini(&bringing->brings);
+    wp_fetching_cancel(bringing->fetching);
     wp_bind_trees_drop(bringing->trees);
     if (bringing->parcel != NULL) {
         evbuffer_free(bringing->parcel);
@@ -309,14 +311,30 @@ lacks(struct bringing *bringing)
 static void
 on_fetched(void *ctx, enum wp_status status, const char *reason)
 {
+    static const struct wp_event changed = {.controller =
+                                                "sandboxclaim-controller",
+                                            .action = "Binding",
+                                            .reason = "RepositoryNotTrusted",
+                                            .warning = true};
     struct bringing *bringing = ctx;
+    struct wp_claim_reconcile *reconcile = bringing->reconcile;
 
-    if (status == WP_OK) {
-        call(bringing);
+    bringing->fetching = NULL;
+    if (status == WP_CANCELLED) {
+        drop(bringing);
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
         return;
     }
-    (void)wp_err_set(&bringing->reconcile->err, status, "%s", reason);
-    lacks(bringing);
+    if (status != WP_OK) {
+        (void)wp_err_set(&reconcile->err, status, "%s", reason);
+        lacks(bringing);
+        return;
+    }
+    if (reason[0] != '\0') {
+        wp_events_record(reconcile->self->parts->events, reconcile->claim,
+                         &changed, "%s", reason);
+    }
+    call(bringing);
 }
 
 /* All values are there. */
@@ -333,13 +351,14 @@ bring(struct bringing *bringing)
     }
     pack(bringing);
     wp_list_push_back(&self->bringing, &bringing->node);
-    if (bringing->trees != NULL) {
-        wp_bind_trees_fetch(bringing->trees,
-                            wp_repositories_fetcher(self->parts->repositories),
-                            on_fetched, bringing);
-    } else {
+    if (bringing->trees == NULL) {
         call(bringing);
+        return;
     }
+    bringing->fetching = wp_fetching_create(
+        self->parts->repositories, bringing->trees, on_fetched, bringing);
+    WP_ASSERT(bringing->fetching != NULL);
+    wp_fetching_go(bringing->fetching);
 }
 
 static void go_on(struct bringing *bringing);

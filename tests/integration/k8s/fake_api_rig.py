@@ -19,6 +19,7 @@ PLURAL_PATHS = {
     "pods": "/api/v1",
     "services": "/api/v1",
     "secrets": "/api/v1",
+    "configmaps": "/api/v1",
     "leases": "/apis/coordination.k8s.io/v1",
     "networkpolicies": "/apis/networking.k8s.io/v1",
     "events": "/apis/events.k8s.io/v1",

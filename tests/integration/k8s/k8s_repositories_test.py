@@ -7,6 +7,7 @@ arguments]. Needs git and a kernel with Landlock; exits with 77 elsewhere.
 """
 
 import array
+import concurrent.futures
 import ctypes
 import os
 import signal
@@ -342,6 +343,138 @@ class Objects(Fetching):
                      self.dir, one["metadata"]["name"]))), None), "a sandbox")
         if not os.path.exists(os.path.join(self.dir, name)):
             self.serve(name)
+
+
+class Trust(Fetching):
+    """On first use: what was first seen is in ConfigMaps of the daemon's own
+    namespace."""
+    CHANGED = "not as first trusted: CLAUDE.md CHANGED"
+
+    def begin(self, mode, *flags, **more):
+        self.commit(**{"CLAUDE.md": b"be good\n", "a": b"1"})
+        return super().begin(f"--git-trust={mode}", *flags, **more)
+
+    def change(self):
+        self.commit(**{"CLAUDE.md": b"be evil\n", "a": b"2"})
+
+    def records(self):
+        return [one for one in self.api.all("configmaps")
+                if one["metadata"].get("labels", {}).get("warmpool.dev/trust")]
+
+    def forget(self):
+        for one in self.records():
+            self.api.delete("configmaps", one["metadata"]["namespace"],
+                            one["metadata"]["name"])
+
+    def serve_new(self):
+        for one in self.pool_sandboxes():
+            name = one["metadata"]["name"]
+            if not os.path.exists(os.path.join(self.dir, name)):
+                self.serve(name)
+
+    def test_enforced(self):
+        daemon = self.begin("enforce")
+        self.serve_all()
+        lease = self.claim(daemon, "first", repositories=[self.app()]).lease
+        self.assertEqual(self.sh(lease.sandbox, "cat CLAUDE.md"), "be good\n")
+        record, = self.records()
+        self.assertEqual(record["metadata"]["namespace"], "default")
+        self.assertIn(f"url {self.url()}\n", record["data"]["record"])
+        self.assertIn("- .claude/settings.json\n", record["data"]["record"])
+        # The same again writes nothing; what is not listed may change.
+        self.commit(**{"CLAUDE.md": b"be good\n", "a": b"3"})
+        self.wait_filled(replicas=2)
+        self.serve_new()
+        self.claim(daemon, "second", repositories=[self.app()])
+        self.assertEqual(self.records(), [record])
+        self.change()
+        self.wait_filled(replicas=2)
+        self.serve_new()
+        code, words = self.refused(daemon, "third", repositories=[self.app()])
+        self.assertEqual(code, grpc.StatusCode.FAILED_PRECONDITION)
+        self.assertEqual(words, f"binding: repository '{self.url()}': "
+                                + self.CHANGED)
+        self.assertIn(record["metadata"]["name"], daemon.messages())
+        # Another restart knows it; a commit that is as before is trusted.
+        daemon.kill()
+        daemon.start()
+        eventually(lambda: self.leads(daemon), "the daemon to lead again")
+        self.wait_filled(replicas=2)
+        self.serve_new()
+        self.assertIn("CHANGED", self.refused(
+            daemon, "fourth", repositories=[self.app()])[1])
+        self.forget()
+        self.wait_filled(replicas=2)
+        self.serve_new()
+        lease = self.claim(daemon, "fifth", repositories=[self.app()]).lease
+        self.assertEqual(self.sh(lease.sandbox, "cat CLAUDE.md"), "be evil\n")
+
+    def test_enforced_for_objects(self):
+        self.begin("enforce", replicas=3)
+        self.serve_all()
+        self.bring(repositories=[{"url": self.url()}])
+        self.wait_ready("c")
+        self.change()
+        self.bring(name="d", repositories=[{"url": self.url()}])
+        self.becomes("BindingFailed", self.CHANGED, "d")
+        name = eventually(lambda: next(
+            (one["metadata"]["name"] for one in self.api.all("sandboxes")
+             if any(owner["name"] == "d" for owner in
+                    one["metadata"].get("ownerReferences", []))), None), "its sandbox")
+        self.assertNotIn("CLAUDE.md", os.listdir(os.path.join(
+            self.dir, name, "ws")))
+        self.forget()
+        self.wait_ready("d")
+        self.assertEqual(self.sh(name, "cat CLAUDE.md"), "be evil\n")
+
+    def test_reported(self):
+        daemon = self.begin("report", replicas=3)
+        self.serve_all()
+        self.claim(daemon, "first", repositories=[self.app()])
+        self.bring(repositories=[{"url": self.url()}])
+        self.wait_ready("c")
+        self.assertEqual(len(self.records()), 2)  # One of each tenant.
+        self.change()
+        self.bring(name="d", repositories=[{"url": self.url()}])
+        self.wait_ready("d")
+        eventually(lambda: [one for one in self.api.all("events")
+                            if one.get("reason") == "RepositoryNotTrusted"
+                            and self.CHANGED in one["note"]], "the event")
+        self.assertIn("gets it all the same", daemon.messages())
+
+    def test_records_that_cannot_be_had(self):
+        """They count as a difference."""
+        daemon = self.begin("enforce", replicas=1)
+        for rule, words in (
+                ({"verbs": "GET", "code": 403}, "its record cannot be read"),
+                ({"verbs": "POST", "code": 403}, "its record cannot be written")):
+            self.wait_filled(replicas=1)
+            self.serve_new()
+            self.fault(kind="configmaps", action="status", **rule)
+            self.assertIn(words, self.refused(
+                daemon, "g", repositories=[self.app()])[1])
+            self.api.control("clear")
+        self.wait_filled(replicas=1)
+        self.serve_new()
+        self.claim(daemon, "h", repositories=[self.app()])
+        record, = self.records()
+        self.api.patch("configmaps", "default", record["metadata"]["name"],
+                       {"data": {"record": "warmpool-trust 1\nnonsense"}})
+        self.wait_filled(replicas=1)
+        self.serve_new()
+        self.assertIn("its record is damaged", self.refused(
+            daemon, "i", repositories=[self.app()])[1])
+
+    def test_several_at_once(self):
+        """One record, which all of them are told of."""
+        daemon = self.begin("enforce", replicas=8)
+        self.serve_all()
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda i: self.claim(
+                daemon, f"g{i}", repositories=[self.app(directory=f"d{i % 2}")]),
+                range(8)))
+        record, = self.records()
+        self.assertEqual(record["data"]["record"].count("CLAUDE.md"), 1)
 
 
 class Socket(Fetching):

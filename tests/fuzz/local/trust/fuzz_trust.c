@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "local/trust/look.h"
+#include "proto/checkout/trust_look.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

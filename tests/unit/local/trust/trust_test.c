@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "proto/checkout/tree_image.h"
-#include "local/trust/look.h"
+#include "proto/checkout/trust_look.h"
 #include "local/trust/trust.h"
 
 static uint8_t image[4096];
@@ -172,7 +172,7 @@ what_was_first_seen(void **state)
                      WP_OK);
     assert_int_equal(check(&trust, "t", "one"), WP_OK);
     assert_int_equal(check(&trust, "t", "two"), WP_FAILED_PRECONDITION);
-    wp_trust_store_name("t", "https://h/r", name);
+    wp_trust_record_name("t", "https://h/r", name);
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
@@ -190,7 +190,7 @@ what_was_first_seen(void **state)
         int fd;
 
         (void)snprintf(url, sizeof url, "https://h/%d", i);
-        wp_trust_store_name("many", url, name);
+        wp_trust_record_name("many", url, name);
         fd = openat(trust.store.dir_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC,
                     0600);
         assert_true(fd >= 0);

@@ -1,7 +1,11 @@
-#include "local/trust/look.h"
+#include "proto/checkout/trust_look.h"
 
 #include <nettle/sha2.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "proto/checkout/tree_image.h"
 
@@ -48,23 +52,26 @@ walk(struct path *path, const char *text, size_t len)
     return true;
 }
 
-/* The entry at path, or the link that is on the way there. */
+/* The last entry at path, or the link that is on the way there. */
 static bool
 find(const uint8_t *image, size_t len, const struct path *path,
      struct wp_tree_entry *out)
 {
     struct wp_tree_image tree = {image, image + len};
+    struct wp_tree_entry entry;
+    bool found = false;
 
-    while (wp_tree_next(&tree, out)) {
-        if (out->path_len <= path->len &&
-            memcmp(out->path, path->bytes, out->path_len) == 0 &&
-            (out->path_len == path->len ||
-             (out->kind == WP_TREE_LINK &&
-              path->bytes[out->path_len] == '/'))) {
-            return true;
+    while (wp_tree_next(&tree, &entry)) {
+        if (entry.path_len <= path->len &&
+            memcmp(entry.path, path->bytes, entry.path_len) == 0 &&
+            (entry.path_len == path->len ||
+             (entry.kind == WP_TREE_LINK &&
+              path->bytes[entry.path_len] == '/'))) {
+            *out = entry;
+            found = true;
         }
     }
-    return false;
+    return found;
 }
 
 /* Where the link leads, into path. */
@@ -135,4 +142,69 @@ wp_trust_look(const uint8_t *image, size_t len, struct wp_trust_record *record)
         look_at(image, len, &record->files[i]);
     }
     return true;
+}
+
+/* A copy in memory of len bytes, which nobody else has; NULL: it cannot be had,
+ * or the file has become shorter. To be unmapped. */
+static const uint8_t *
+copy_of(int fd, size_t len)
+{
+    int memory = memfd_create("warmpool-trust", MFD_CLOEXEC);
+    void *map = MAP_FAILED;
+    off_t at = 0;
+
+    while (memory >= 0 && (size_t)at < len &&
+           sendfile(memory, fd, &at, len - (size_t)at) > 0) {
+    }
+    if (memory >= 0 && (size_t)at == len) {
+        map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, memory, 0);
+    }
+    if (memory >= 0) {
+        (void)close(memory);
+    }
+    return map != MAP_FAILED ? map : NULL;
+}
+
+bool
+wp_trust_look_fd(int fd, struct wp_trust_record *record)
+{
+    struct stat st;
+    const uint8_t *image;
+    bool whole;
+
+    if (fstat(fd, &st) != 0) {
+        return false;
+    }
+    if (st.st_size == 0) {
+        return wp_trust_look((const uint8_t *)"", 0, record);
+    }
+    image = copy_of(fd, (size_t)st.st_size);
+    whole = image != NULL && wp_trust_look(image, (size_t)st.st_size, record);
+    if (image != NULL) {
+        union {
+            const uint8_t *image;
+            void *map;
+        } at = {.image = image};
+
+        (void)munmap(at.map, (size_t)st.st_size);
+    }
+    return whole;
+}
+
+void
+wp_trust_record_name(const char *tenant, const char *url,
+                     char out[WP_TRUST_NAME_LEN + 1])
+{
+    uint8_t own[SHA256_DIGEST_SIZE];
+    uint8_t both[SHA256_DIGEST_SIZE];
+    struct sha256_ctx sha;
+
+    sha256_init(&sha);
+    sha256_update(&sha, strlen(tenant) + 1, (const uint8_t *)tenant);
+    sha256_digest(&sha, sizeof own, own);
+    sha256_update(&sha, strlen(tenant) + 1, (const uint8_t *)tenant);
+    sha256_update(&sha, strlen(url), (const uint8_t *)url);
+    sha256_digest(&sha, sizeof both, both);
+    memcpy(both, own, WP_TRUST_NAME_TENANT / 2);
+    wp_hex_encode(both, WP_TRUST_NAME_LEN / 2, out);
 }
