@@ -99,7 +99,7 @@ static void
 look_at(const uint8_t *image, size_t len, struct wp_trust_file *file)
 {
     struct path path;
-    struct wp_tree_entry entry;
+    struct wp_tree_entry entry = {.kind = WP_TREE_FOLDER};
     struct sha256_ctx sha;
 
     path.len = strlen(file->path);

@@ -327,7 +327,8 @@ def test_what_claims_bring(w):
     key.write_text("5a" * 32)
     try:
         w.daemon(token_key_file=key, sandbox_port=sandboxes.rest,
-                 git_remotes=repository.server.base, fetch_socket=repository.socket)
+                 git_remotes=repository.server.base, fetch_socket=repository.socket,
+                 git_trust="enforce")
         w.template()
         w.patch("SandboxTemplate", "python", {"metadata": {"annotations": {
             "template.warmpool.io/binding": "allowed"}}})
@@ -350,9 +351,15 @@ def test_what_claims_bring(w):
         wait_for("no right to read it", lambda: says("may not read Secret"))
         w.cluster.kubectl("apply", "-n", w.namespace, "-k",
                           ROOT / "deploy/kubernetes/claim-secrets")
+        wait_for("no right to records", lambda: says("its record cannot be read"))
+        w.cluster.kubectl("apply", "-n", world.SYSTEM, "-f",
+                          ROOT / "deploy/kubernetes/repositories/role.yaml")
         wait_for("the claim to be Ready",
                  lambda: world.is_ready(w.get("SandboxClaim", "c")))
         claim = w.get("SandboxClaim", "c")
+        assert f"url {repository.url}\n" in w.cluster.kubectl(
+            "get", "configmap", "-n", world.SYSTEM, "-l", "warmpool.dev/trust=record",
+            "-o", "jsonpath={.items[*].data.record}")
         sandbox = w.get("Sandbox", claim["status"]["sandbox"]["name"])
         assert sandbox["metadata"]["labels"]["agents.x-k8s.io/launch-type"] == "warm"
         assert execute(sandbox["status"]["podIPs"][0], sandboxes.rest,

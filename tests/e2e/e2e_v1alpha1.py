@@ -67,6 +67,7 @@ class Relay:
 
     def __init__(self, ports):
         self.ports, self.asked, self.open = list(ports), {p: 0 for p in ports}, set()
+        self.lock = threading.Lock()  # Guards open.
         self.server = socket.create_server(("127.0.0.1", 0))
         self.port = self.server.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -79,7 +80,8 @@ class Relay:
                 if far is None:
                     near.close()
                     continue
-                self.open |= {near, far}
+                with self.lock:
+                    self.open |= {near, far}
                 for pair in ((near, far), (far, near)):
                     threading.Thread(target=self.carry, args=pair, daemon=True).start()
 
@@ -102,10 +104,11 @@ class Relay:
                 end.shutdown(socket.SHUT_RDWR)
 
     def cut(self):
-        for end in self.open:
+        with self.lock:
+            ends, self.open = self.open, set()
+        for end in ends:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-        self.open = set()
 
     def close(self):
         self.server.close()
