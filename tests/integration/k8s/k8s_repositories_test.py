@@ -174,7 +174,7 @@ class Calls(Fetching):
         self.assertEqual(self.writes(position), [])
 
     def test_what_cannot_be_had(self):
-        daemon = self.begin("--git-timeout=2s", replicas=1)
+        daemon = self.begin("--git-timeout=6s", replicas=1)
         name, = self.serve_all()
         self.git.tricks["/slow"] = hang
         for it, words in ((self.app("none"), "none"),
@@ -215,12 +215,10 @@ class Calls(Fetching):
         daemon = self.begin(replicas=1)
         self.serve_all()
         self.git.tricks["/slow"] = hang
-        pid = os.fork()
-        if pid == 0:
-            try:
-                self.refused(daemon, "g", repositories=[self.app(name="slow")])
-            finally:
-                os._exit(0)
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        self.addCleanup(pool.shutdown)
+        asked = pool.submit(self.refused, daemon, "g",
+                            repositories=[self.app(name="slow")])
         eventually(lambda: children(self.fetch.pid), "a fetch")
         running = children(self.fetch.pid)
         daemon.kill()
@@ -228,8 +226,7 @@ class Calls(Fetching):
         self.assertEqual([one for one in running
                           if os.path.exists(f"/proc/{one}")], [])
         self.git.over.set()
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        self.assertEqual(asked.result()[0], grpc.StatusCode.UNAVAILABLE)
 
     def test_a_setting_lacks(self):
         done = subprocess.run(
