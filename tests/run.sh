@@ -268,7 +268,7 @@ waiting_lane() {
         run dev -j 6 -L 'integration|model'
     # The lane that computes says when it is built.
     ! hear asan ||
-        step "sanitizers: integration" run asan -j 6 -L integration
+        step "sanitizers: integration" run asan -j 5 -L integration
     # What follows lies where a user's does, on the disk.
     unset TMPDIR
     if hear release && [ ! -e "$results/plane" ]; then
@@ -277,7 +277,7 @@ waiting_lane() {
         step "a cluster" run release -j 3 -L 'e2e|conformance'
     elif hear release; then
         step "a cluster; kills, stops and cuts; attacks" \
-            run release -j 5 -L 'e2e|conformance|chaos|attack|clients'
+            run release -j 4 -L 'e2e|conformance|chaos|attack|clients'
     fi
     step "quickstart, as a user runs it" check "quickstart" deploy/quickstart.sh
 }
