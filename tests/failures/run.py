@@ -8,6 +8,7 @@ Takes a minute a row. Builds in build/failures; needs what tests/run.sh installs
 A row that is a mutant of the simulation or a rule of the model is left to
 sim_mutants and model/lease, which every run of the tests has.
 """
+import json
 import os
 import re
 import signal
@@ -21,10 +22,9 @@ from tree import ROOT, configure, copy_tree, ninja  # noqa: E402
 
 TREE = os.path.join(ROOT, "build", "failures", "tree")
 BUILD = os.path.join(TREE, "build", "dev")
-PYTHON = "/usr/bin/python3"  # Debian's own, which has grpcio.
 TEST_S = 600
-HELPERS = ["warmpoold", "warmpool-fetch", "warmpool-init", "warmpool-runtime",
-           "rpc_python"]
+HELPERS = ["warmpoold", "warmpoolctl", "warmpool-fetch", "warmpool-init",
+           "warmpool-runtime", "rpc_python"]
 
 
 def rows():
@@ -58,21 +58,33 @@ def targets_of(row):
         *(["static_server", "warmpool-init"] if "/local_" in path else [])]
 
 
+def command_of(path):
+    """How ctest runs a test's file, and in which environment."""
+    told = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"],
+                          stdout=subprocess.PIPE, check=True, text=True).stdout
+    for test in json.loads(told)["tests"]:
+        if os.path.join(TREE, path) in test.get("command", []):
+            given = [one["value"] for one in test["properties"]
+                     if one["name"] == "ENVIRONMENT"]
+            # A part of the file's tests; here one test is named.
+            return ([word for word in test["command"]
+                     if not word.startswith("--part=")],
+                    dict(one.split("=", 1) for one in sum(given, [])))
+    raise SystemExit(f"ctest knows no {path}")
+
+
 def run(row):
     """What the test says, and whether it failed."""
     path, name = row["test"].split(": ")
+    environment = {}
     if path.endswith(".py"):
-        # As the tests' CMakeLists.txt have them.
-        others = {"k8s_daemon_test.py": ["tests/fake_api"],
-                  "k8s_grpc_test.py": ["tests/fake_api", "tests/python"]}.get(
-                      os.path.basename(path), ["tests/python", "../../deploy"])
-        command = [PYTHON, os.path.join(TREE, path),
-                   os.path.join(BUILD, "allocator", "warmpoold"),
-                   *(os.path.join(BUILD, other) for other in others), name]
+        command, environment = command_of(path)
+        command.append(name)
     else:
         command = [os.path.join(BUILD, "tests", targets_of(row)[0])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
                           stderr=subprocess.STDOUT, cwd=BUILD,
+                          env={**os.environ, **environment},
                           start_new_session=True) as process:
         try:
             said, _ = process.communicate(timeout=TEST_S)
@@ -80,6 +92,8 @@ def run(row):
             os.killpg(process.pid, signal.SIGKILL)
             said, _ = process.communicate()
     if path.endswith(".py"):
+        if "_FailedTest" in said or re.search(r"^Ran \d", said, re.M) is None:
+            raise SystemExit(f"{row['test']} did not run:\n{said[-1500:]}")
         failed = re.search(r"^(FAIL|ERROR): ", said, re.M) is not None
         return said, failed
     # A test that crashes or hangs is the last that began.

@@ -151,7 +151,8 @@ def check_failure(row, read):
             yield f"{place}: no rule {row['model']}"
         return
     path, name = row["test"].split(": ")
-    if not re.search(rf"\b{name.split('.')[-1]}\(", read(path)):
+    if (not re.search(rf"\b{name.split('.')[-1]}\(", read(path))
+            or (path.endswith(".py") and "." not in name)):
         yield f"{place}: no test {row['test']}"
     if read(row["file"]).count(row["off"]) != 1:
         yield (f"{place}: {row['file']} has not once what is to be switched "
