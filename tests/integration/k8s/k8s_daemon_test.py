@@ -593,6 +593,30 @@ class Restored(Case):
         self.stop_all()
         self.judge()
 
+    def test_nothing_is_written_before_all_was_listed(self):
+        """Of one kind today is known, of another one then: a claim of then is given
+        no sandbox of today."""
+        self.make_pool(replicas=3)
+        daemon = self.daemon("--cold-grace=60s")
+        self.wait_filled(replicas=3)
+        self.api.control("save")
+        self.make_claim("late")
+        self.wait_ready("late")
+        self.wait_filled(replicas=3)
+        self.hold_lists("sandboxes")
+        since = self.log_position()
+        self.api.control("restore")
+        self.make_claim("new")
+        eventually(lambda: "storage was restored" in daemon.messages(),
+                   "the restore to be seen")
+        self.a_while()
+        self.assertEqual([(one["verb"], one["kind"], one["name"])
+                          for one in self.writes(since)], [])
+        self.api.control("clear")
+        self.wait_made_good(("new",), {"pool": 3})
+        self.stop_all()
+        self.judge()
+
     def test_after_writes_of_others(self):
         """Some kinds are watched anew only when versions are beyond those
         that were seen."""
