@@ -15,10 +15,14 @@ enum {
 };
 
 #define NAME_PREFIX "warmpool-trust-"
+#define TENANT_LABEL "warmpool.dev/trust-tenant"
 
-/*   asked --the record, or none--> same --------------------> done
- *     ^                             | it lacks something
- *     '--another was faster---- written --------------------> done  */
+/*   asked --the record--> compared --it has all---------------> done
+ *     ^ |                  | it lacks something
+ *     | '--none--> counted |
+ *     |                  v v
+ *     '--another was--- written --------------------------------> done
+ *        faster                                                    */
 struct wp_trust_case {
     const struct wp_trust_judge *judge;
     void (*done)(void *ctx, enum wp_status status, const char *reason);
@@ -26,6 +30,7 @@ struct wp_trust_case {
     bool cancelled; /* It goes with the answer of the call under way. */
     uint32_t writes;
     char name[sizeof NAME_PREFIX + WP_TRUST_NAME_LEN];
+    char tenant[WP_TRUST_NAME_TENANT + 1]; /* Of the name, the tenant's part. */
     char *version; /* Of the ConfigMap; owned; NULL: there is none. */
     struct wp_trust_record now;
     struct wp_trust_record first;
@@ -137,51 +142,93 @@ on_written(void *ctx, const struct wp_api_result *result)
     }
 }
 
-/* Records what is not recorded. */
+/* record is taken. */
+static void
+make(struct wp_trust_case *judged, json_t *record)
+{
+    const struct wp_api_target target = target_of(judged);
+
+    wp_api_post(
+        judged->judge->api, &target,
+        json_pack("{s:s, s:s, s:{s:s, s:s, s:{s:s, s:s, s:s}}, s:{s:o}}",
+                  "apiVersion", "v1", "kind", "ConfigMap", "metadata", "name",
+                  judged->name, "namespace", judged->judge->ns, "labels",
+                  "app.kubernetes.io/part-of", "warmpool", "warmpool.dev/trust",
+                  "record", TENANT_LABEL, judged->tenant, "data", "record",
+                  record),
+        on_written, judged);
+}
+
 static void
 keep(struct wp_trust_case *judged)
 {
     const struct wp_api_target target = target_of(judged);
     char text[WP_TRUST_TEXT_MAX + 1];
-    json_t *record;
+    json_t *record =
+        json_stringn(text, wp_trust_record_write(&judged->first, text));
 
-    if (!wp_trust_record_add(&judged->first, &judged->now)) {
-        object(judged, "its record has no room for more files", "");
-        return;
-    }
-    record = json_stringn(text, wp_trust_record_write(&judged->first, text));
     if (record == NULL) {
         object(judged, "its record is no text", "");
-    } else if (judged->version != NULL) {
+    } else if (judged->version == NULL) {
+        make(judged, record);
+    } else {
         wp_api_patch(judged->judge->api, &target,
                      json_pack("{s:{s:s}, s:{s:o}}", "metadata",
                                "resourceVersion", judged->version, "data",
                                "record", record),
                      on_written, judged);
-    } else {
-        wp_api_post(
-            judged->judge->api, &target,
-            json_pack("{s:s, s:s, s:{s:s, s:s, s:{s:s, s:s}}, s:{s:o}}",
-                      "apiVersion", "v1", "kind", "ConfigMap", "metadata",
-                      "name", judged->name, "namespace", judged->judge->ns,
-                      "labels", "app.kubernetes.io/part-of", "warmpool",
-                      "warmpool.dev/trust", "record", "data", "record", record),
-            on_written, judged);
     }
+}
+
+static void
+on_counted(void *ctx, const struct wp_api_result *result)
+{
+    struct wp_trust_case *judged = ctx;
+
+    if (is_over(judged, result)) {
+        return;
+    }
+    if (result->status != WP_OK) {
+        object(judged,
+               "its tenant's records cannot be read: ", result->message);
+    } else if (json_array_size(json_object_get(result->object, "items")) >=
+               WP_TRUST_TENANT_RECORDS_MAX) {
+        object(judged, "its tenant has as many records as there may be", "");
+    } else {
+        keep(judged);
+    }
+}
+
+/* A new record is one more of its tenant's. Who asks at once may pass the bound
+ * by as many as are fetched at once. */
+static void
+count(struct wp_trust_case *judged)
+{
+    const struct wp_api_target target = target_of(judged);
+    char selector[sizeof TENANT_LABEL + sizeof judged->tenant];
+    const struct wp_api_query query = {.label_selector = selector,
+                                       .limit = WP_TRUST_TENANT_RECORDS_MAX};
+
+    (void)snprintf(selector, sizeof selector, TENANT_LABEL "=%s",
+                   judged->tenant);
+    wp_api_list(judged->judge->api, &target, &query, on_counted, judged);
 }
 
 static void
 compare(struct wp_trust_case *judged)
 {
-    char why[WP_TRUST_WHY_MAX];
+    struct wp_err err;
     bool more;
 
-    if (!wp_trust_record_same(&judged->first, &judged->now, &more, why)) {
-        object(judged, "not as first trusted: ", why);
-    } else if (more) {
-        keep(judged);
-    } else {
+    if (wp_trust_record_judge(&judged->first, &judged->now, &more, &err) !=
+        WP_OK) {
+        object(judged, err.msg, "");
+    } else if (!more) {
         end(judged, WP_OK, "");
+    } else if (judged->version == NULL) {
+        count(judged);
+    } else {
+        keep(judged);
     }
 }
 
@@ -278,6 +325,7 @@ wp_trust_judge_begin(const struct wp_trust_judge *judge, const char *tenant,
     WP_ASSERT(fits); /* Both were checked. */
     wp_trust_record_name(tenant, tree->url, digits);
     (void)snprintf(judged->name, sizeof judged->name, NAME_PREFIX "%s", digits);
+    memcpy(judged->tenant, digits, WP_TRUST_NAME_TENANT);
     wp_trust_record_below(&judged->now, wp_str_from(tree->dir));
     target = target_of(judged);
     wp_api_get(judge->api, &target,

@@ -10,8 +10,7 @@
 #include "pool/remotes/trust_record.h"
 
 enum {
-    WP_TRUST_RECORDS_MAX = 16384,       /* Files; more are refused. */
-    WP_TRUST_TENANT_RECORDS_MAX = 1024, /* The same, of one tenant. */
+    WP_TRUST_RECORDS_MAX = 16384, /* Files; more are refused. */
 };
 
 struct wp_trust_store {

@@ -29,23 +29,10 @@ wp_trust_fini(struct wp_trust *trust)
     }
 }
 
-/* Records what is not recorded. */
-static enum wp_status
-keep(struct wp_trust *trust, struct wp_trust_record *first,
-     const struct wp_trust_record *now, struct wp_err *err)
-{
-    if (!wp_trust_record_add(first, now)) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
-                          "its record has no room for more files");
-    }
-    return wp_trust_store_save(&trust->store, first, err);
-}
-
 static enum wp_status
 judge(struct wp_trust *trust, struct wp_trust_record *first,
       const struct wp_trust_record *now, struct wp_err *err)
 {
-    char why[WP_TRUST_WHY_MAX];
     enum wp_status status;
     bool more;
 
@@ -54,11 +41,10 @@ judge(struct wp_trust *trust, struct wp_trust_record *first,
     if (status != WP_OK && status != WP_NOT_FOUND) {
         return status;
     }
-    if (!wp_trust_record_same(first, now, &more, why)) {
-        return wp_err_set(err, WP_FAILED_PRECONDITION,
-                          "not as first trusted: %s", why);
-    }
-    return more ? keep(trust, first, now, err) : WP_OK;
+    status = wp_trust_record_judge(first, now, &more, err);
+    return status == WP_OK && more
+               ? wp_trust_store_save(&trust->store, first, err)
+               : status;
 }
 
 enum wp_status

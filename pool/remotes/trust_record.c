@@ -252,3 +252,20 @@ wp_trust_record_add(struct wp_trust_record *first,
     }
     return true;
 }
+
+enum wp_status
+wp_trust_record_judge(struct wp_trust_record *first,
+                      const struct wp_trust_record *now, bool *more,
+                      struct wp_err *err)
+{
+    char why[WP_TRUST_WHY_MAX];
+
+    if (!wp_trust_record_same(first, now, more, why)) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "not as first trusted: %s", why);
+    }
+    return !*more || wp_trust_record_add(first, now)
+               ? WP_OK
+               : wp_err_set(err, WP_RESOURCE_EXHAUSTED,
+                            "its record has no room for more files");
+}

@@ -26,6 +26,7 @@ enum {
     WP_TRUST_FILES_MAX = 64, /* Of a record: see wp_trust_record_below. */
     WP_TRUST_PATH_MAX = 255,
     WP_TRUST_HASH_LEN = 32,
+    WP_TRUST_TENANT_RECORDS_MAX = 1024, /* Of one tenant; more are refused. */
     WP_TRUST_NAME_LEN = 32,   /* Of a record's file, in hexadecimal. */
     WP_TRUST_NAME_TENANT = 8, /* Of that, the tenant's. */
     /* Of a record as text. */
@@ -83,5 +84,11 @@ WP_MUST_CHECK bool wp_trust_record_same(const struct wp_trust_record *first,
 /* Takes over into first what it does not know. False: it is full. */
 WP_MUST_CHECK bool wp_trust_record_add(struct wp_trust_record *first,
                                        const struct wp_trust_record *now);
+/* Both: may what is there now be trusted? *more: first has grown, and is to be
+ * kept. FAILED_PRECONDITION, RESOURCE_EXHAUSTED: err says why it may not. */
+WP_MUST_CHECK enum wp_status
+wp_trust_record_judge(struct wp_trust_record *first,
+                      const struct wp_trust_record *now, bool *more,
+                      struct wp_err *err);
 
 #endif

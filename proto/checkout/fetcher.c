@@ -96,8 +96,8 @@ name_part(struct wp_fetch *fetch, const char *tenant)
     }
 }
 
-/* Nobody else is about to fill its part of the cache: of a repository that was
- * not to be had, since others may come by the thousand. */
+/* A repository that was not to be had leaves no part of the cache: others may
+ * come by the thousand. Unless another fetch is about to fill it. */
 static void
 drop_part(const struct wp_fetch *fetch)
 {
@@ -182,15 +182,15 @@ read_report(const struct wp_fetch *fetch, char text[WP_FETCH_REPORT_MAX + 1],
     return true;
 }
 
-/* No memory of the machine's is mapped by whom it is handed to, and no more is
- * sent than was asked for. */
+/* No memory of the machine's is mapped by whom it is handed to. */
 static bool
-is_image(const struct wp_fetch *fetch, int fd)
+is_file(int fd, uint64_t *size)
 {
     struct stat st;
+    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 
-    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-           (uint64_t)st.st_size <= fetch->fetcher->config.repository_bytes_max;
+    *size = ok ? (uint64_t)st.st_size : 0;
+    return ok;
 }
 
 static void
@@ -198,14 +198,16 @@ tell(const struct wp_fetch *fetch)
 {
     char text[WP_FETCH_REPORT_MAX + 1];
     int fd;
+    uint64_t size = 0;
     bool told = read_report(fetch, text, &fd);
     bool has = told && (text[0] == WP_FETCH_KEPT || text[0] == WP_FETCH_MADE) &&
-               fd >= 0 && is_image(fetch, fd);
+               fd >= 0 && is_file(fd, &size);
+    bool fits = size <= fetch->fetcher->config.repository_bytes_max;
 
     if (has && text[0] == WP_FETCH_MADE) {
         sweep_now(fetch->fetcher);
     }
-    if (fetch->done == NULL || !has) {
+    if (fetch->done == NULL || !has || !fits) {
         if (fd >= 0) {
             (void)close(fd);
         }
@@ -214,7 +216,10 @@ tell(const struct wp_fetch *fetch)
     if (fetch->done == NULL) {
         return;
     }
-    if (has) {
+    if (has && !fits) {
+        fetch->done(fetch->ctx, WP_FAILED_PRECONDITION, -1,
+                    "it is larger than the setting git_repository_size says");
+    } else if (has) {
         fetch->done(fetch->ctx, WP_OK, fd, "");
     } else if (fetch->timed_out) {
         fetch->done(fetch->ctx, WP_DEADLINE_EXCEEDED, -1,

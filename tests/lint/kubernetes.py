@@ -80,7 +80,7 @@ OWN_ACCESS = {
 }
 
 # deploy/kubernetes/repositories: k8s/bind/trust.c
-REPOSITORIES_ACCESS = {"/configmaps": "create get patch"}
+REPOSITORIES_ACCESS = {"/configmaps": "create get list patch"}
 
 failures = []
 

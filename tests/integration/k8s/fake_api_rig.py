@@ -32,6 +32,7 @@ KINDS = {
     "pods": "Pod",
     "services": "Service",
     "secrets": "Secret",
+    "configmaps": "ConfigMap",
     "leases": "Lease",
     "networkpolicies": "NetworkPolicy",
     "events": "Event",

@@ -173,6 +173,19 @@ class Calls(Fetching):
                                               repositories=[it])[1])
         self.assertEqual(self.writes(position), [])
 
+    def test_larger_than_is_allowed_now(self):
+        """It is in the cache, from before the setting was lowered."""
+        self.commit(**{"large": os.urandom(300000)})
+        daemon = self.begin(replicas=2)
+        self.serve_all()
+        self.claim(daemon, "g", repositories=[self.app()])
+        daemon.kill()
+        daemon.args.append("--git-repository-size=200000")
+        daemon.start()
+        eventually(lambda: self.leads(daemon), "the daemon to lead again")
+        self.assertIn("larger than the setting git_repository_size says",
+                      self.refused(daemon, "h", repositories=[self.app()])[1])
+
     def test_what_cannot_be_had(self):
         daemon = self.begin("--git-timeout=6s", replicas=1)
         name, = self.serve_all()
@@ -461,6 +474,27 @@ class Trust(Fetching):
         self.serve_new()
         self.assertIn("its record is damaged", self.refused(
             daemon, "i", repositories=[self.app()])[1])
+
+    def test_a_tenant_has_no_end_of_records(self):
+        daemon = self.begin("enforce", replicas=3)
+        self.serve_all()
+        self.claim(daemon, "a", repositories=[self.app()])
+        record, = self.records()
+        meta = record["metadata"]
+        self.repository = Repository(self.dir, "other")
+        self.commit(**{"CLAUDE.md": b"other\n"})
+        for i in range(1023):
+            self.api.create("configmaps", meta["namespace"], f"more-{i}",
+                            metadata={"labels": meta["labels"]})
+        self.assertIn("its tenant has as many records as there may be",
+                      self.refused(daemon, "b", repositories=[
+                          self.app(name="other")])[1])
+        # What is recorded is known all the same, and another tenant has room.
+        self.claim(daemon, "c", repositories=[self.app()])
+        self.wait_filled(replicas=3)
+        self.serve_new()
+        self.bring(repositories=[{"url": self.url("other")}])
+        self.wait_ready("c")
 
     def test_several_at_once(self):
         """One record, which all of them are told of."""

@@ -128,6 +128,29 @@ differences(void **state)
 }
 
 static void
+judged(void **state)
+{
+    struct wp_trust_record first = record_of("a");
+    struct wp_trust_record now = record_of("a,b");
+    bool more;
+
+    (void)state;
+    assert_int_equal(wp_trust_record_judge(&first, &now, &more, &err), WP_OK);
+    assert_true(more);
+    assert_int_equal(first.n, 2);
+    assert_int_equal(wp_trust_record_judge(&first, &now, &more, &err), WP_OK);
+    assert_false(more);
+    now.files[1].state = WP_TRUST_FILE;
+    assert_int_equal(wp_trust_record_judge(&first, &now, &more, &err),
+                     WP_FAILED_PRECONDITION);
+    assert_string_equal(err.msg, "not as first trusted: b NEW");
+    now = record_of("new");
+    first.n = WP_TRUST_FILES_MAX;
+    assert_int_equal(wp_trust_record_judge(&first, &now, &more, &err),
+                     WP_RESOURCE_EXHAUSTED);
+}
+
+static void
 below_a_folder(void **state)
 {
     struct wp_trust_record record =
@@ -152,6 +175,7 @@ main(void)
         cmocka_unit_test(as_it_was_written),
         cmocka_unit_test(what_is_no_record),
         cmocka_unit_test(differences),
+        cmocka_unit_test(judged),
         cmocka_unit_test(below_a_folder),
     };
 
