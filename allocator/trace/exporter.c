@@ -15,6 +15,8 @@
 /* Between two looks at the queue: what comes in that time must fit into it. */
 #define PAUSE_NS (200 * WP_NS_PER_MS)
 #define RETRY_NS WP_NS_PER_S
+/* Two readings of the same clocks differ by less. */
+#define OFFSET_SLACK_NS WP_NS_PER_MS
 #define SEND_MS 5000L
 #define LAST_SEND_MS 2000L
 
@@ -36,9 +38,10 @@ struct wp_exporter {
     struct curl_slist *headers;
     char *url;
     char host[64];
-    bool ends;    /* No pause any more. */
-    bool failing; /* It has been said. */
-    size_t n;     /* Of the batch. */
+    int64_t offset_ns; /* Wall minus monotonic time; 0: not read yet. */
+    bool ends;         /* No pause any more. */
+    bool failing;      /* It has been said. */
+    size_t n;          /* Of the batch. */
     struct wp_span batch[WP_EXPORTER_BATCH];
 };
 
@@ -141,14 +144,27 @@ rest(struct wp_exporter *self, int64_t pause_ns)
     (void)pthread_mutex_unlock(&self->lock);
 }
 
+/* The parts of a trace may be in several batches, and a step begins when the
+ * one before ends: so all are told by one offset, until the clock is set. */
+static int64_t
+offset_ns(struct wp_exporter *self)
+{
+    int64_t now_ns = wp_clock_wall_offset_ns(self->config.clock);
+
+    if (llabs(now_ns - self->offset_ns) > OFFSET_SLACK_NS) {
+        self->offset_ns = now_ns;
+    }
+    return self->offset_ns;
+}
+
 /* Afterwards the batch is empty. False: the collector did not take it. */
 static bool
 send_batch(struct wp_exporter *self)
 {
     const struct wp_otlp_resource resource = {self->config.version, self->host,
                                               getpid()};
-    char *body = wp_otlp_request(&resource, self->batch, self->n,
-                                 wp_clock_wall_offset_ns(self->config.clock));
+    char *body =
+        wp_otlp_request(&resource, self->batch, self->n, offset_ns(self));
     bool over = body == NULL;
     bool taken;
 

@@ -131,7 +131,10 @@ class Freeze(unittest.TestCase):
         time.sleep(2)
         self.assertEqual(processor_ticks(pids), before)
         self.assertEqual(self.sh(daemon, lease, "echo up"), "up\n")
-        self.assertEqual(self.number(daemon, "warmpool_sandboxes_frozen"), 0)
+        # On a busy machine it may have been idle again since.
+        self.assertTrue(
+            self.number(daemon, "warmpool_sandboxes_frozen") == 0 or
+            self.number(daemon, "warmpool_sandbox_freezes_total") > 1)
         # Again and again, and by who comes without the daemon, too.
         path = lease.endpoint.removeprefix("unix:")
         for turn in range(2, 5):

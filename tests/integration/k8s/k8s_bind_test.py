@@ -653,6 +653,18 @@ class Traces(World):
                                  step["startTimeUnixNano"])
         return root, steps
 
+    def test_in_several_batches(self):
+        """Its times are of one clock, whenever its parts are sent."""
+        self.begin(self.flag, replicas=1)
+        name = self.pool_sandboxes()[0]["metadata"]["name"]
+        self.claim_object(json.dumps({"traceparent": SAMPLED}), **{
+            "claim.warmpool.io/files": json.dumps({"in.txt": "plain"})})
+        self.becomes("SandboxNotReady", "cannot be reached")
+        eventually(lambda: self.collector.spans, "the first batch")
+        self.serve(name)
+        self.wait_ready("c")
+        self.steps()
+
     def test_warm_with_files(self):
         self.begin(self.flag, replicas=1)
         name, = self.serve_all()
