@@ -4,6 +4,7 @@
 #ifndef WP_K8S_CONFIG_H
 #define WP_K8S_CONFIG_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,6 +36,24 @@ struct wp_cluster_webhook {
     void *ctx;
     /* Shows this certificate from now on; PEM texts. The cluster's thread. */
     void (*use)(void *ctx, const char *cert, const char *key);
+};
+
+/* Signed identities of sandboxes in Pods. Texts are borrowed until destroy; all
+ * is called on the cluster's thread. */
+struct wp_cluster_identity {
+    const char *secret; /* In election_ns: the keys that all replicas have. */
+    void *ctx;
+    /* These keys are there from now on: the Secret's data, or NULL. */
+    void (*take)(void *ctx, json_t *data);
+    /* What the leader is to write there: a part of data, with null for what
+     * goes; a new reference. NULL: nothing. */
+    json_t *(*change)(void *ctx);
+    /* A token that tells about whom lease tells, until its deadline at the
+     * latest. Not WP_OK: there is none, and err says why. */
+    enum wp_status (*sign)(void *ctx, const struct wp_claim_info *lease,
+                           struct wp_str audience, int64_t ttl_ms,
+                           char token[WP_IDENTITY_TOKEN_MAX + 1],
+                           int64_t *expires_wall_ms, struct wp_err *err);
 };
 
 /* Repositories that claims may bring. Texts are borrowed until destroy. */
@@ -90,8 +109,9 @@ struct wp_cluster_config {
     /* WP_SANDBOX_KEY_LEN bytes: Pods of pools are told the digests of the
      * tokens made with it. NULL: no token is asked for. */
     const uint8_t *sandbox_key;
-    const struct wp_cluster_webhook *webhook; /* NULL: none. */
-    struct wp_cluster_git git;                /* None may be brought. */
+    const struct wp_cluster_webhook *webhook;     /* NULL: none. */
+    const struct wp_cluster_identity *identities; /* NULL: none. */
+    struct wp_cluster_git git;                    /* None may be brought. */
     /* Takes spans of SandboxClaims whose annotation asks for them; NULL. */
     struct wp_tracer *tracer;
 };

@@ -104,8 +104,9 @@ struct wp_backend_ops {
      * asks for more; err names what. Any thread. NULL: none can be narrowed. */
     enum wp_status (*narrows)(void *self, struct wp_str policy,
                               struct wp_str by, struct wp_err *err);
-    /* A sandbox that is bound can have a signed identity. */
-    bool signs;
+    /* Can a sandbox that is bound have a signed identity? Not WP_OK: err says
+     * why not. Any thread. NULL: none can. */
+    enum wp_status (*may_sign)(void *self, struct wp_err *err);
 };
 
 struct wp_backend {

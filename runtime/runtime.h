@@ -45,16 +45,17 @@ wp_runtime_of(const struct wp_http_req *req)
 
 /* routes.c: every request passes here first.
  *
- *   any port     GET /healthz, POST /v1/exec, POST /v1/bind
+ *   any port     GET /healthz, POST /v1/exec, POST /v1/bind,
+ *                POST /v1/identity
  *   REST         GET /, POST /execute, POST /upload, GET /download/PATH,
  *                GET /list[/PATH], GET /exists/PATH; HEAD as GET; and those of
  *                sandboxd (runtime/sandboxd/rest.h)
  *   MCP          every other path and method; on a port that serves only REST
  *                they are 404 (405 for a known path)
  *
- * With --token-digest the streamed commands of /v1/exec and the binding of
- * /v1/bind need the token (401); with --token-for all everything but /healthz
- * and /v1/health does. Without a digest nothing can be bound (403).
+ * With --token-digest /v1/exec, /v1/bind and /v1/identity need the token (401);
+ * with --token-for all everything but /healthz and /v1/health does. Without a
+ * digest nothing can be bound (403).
  *
  * A request with an Origin that is neither a loopback one nor allowed by name
  * is refused (403): a page of some site must not reach a sandbox by DNS

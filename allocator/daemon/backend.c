@@ -426,6 +426,14 @@ port_narrows(void *self, struct wp_str policy, struct wp_str by,
                             "the sandboxes are being taken over; try again");
 }
 
+static enum wp_status
+port_may_sign(void *self, struct wp_err *err)
+{
+    (void)self;
+    (void)err;
+    return WP_OK;
+}
+
 struct wp_backend
 wp_daemon_backend_port(struct wp_daemon_backend *self)
 {
@@ -438,7 +446,7 @@ wp_daemon_backend_port(struct wp_daemon_backend *self)
         .unbound = port_unbound,
         .may_fetch = port_may_fetch,
         .narrows = port_narrows,
-        .signs = true,
+        .may_sign = port_may_sign,
     };
     uint32_t spawns = (uint32_t)self->core->conf->sandbox_spawns_max;
 #ifdef WP_TEST_TOOLS

@@ -27,6 +27,7 @@ struct wp_daemon_cluster {
     struct wp_webhook *webhook; /* NULL: nobody has objects converted. */
     bool webhook_runs;
     struct wp_cluster_webhook webhook_config;
+    struct wp_cluster_identity identities;
     char identity[96];
     uint8_t sandbox_key[WP_SANDBOX_KEY_LEN];
     bool has_sandbox_key;
@@ -76,6 +77,33 @@ use_certificate(void *ctx, const char *cert, const char *key)
         wp_log_error("the webhook's certificate cannot be kept",
                      wp_kv_err(&err));
     }
+}
+
+static void
+take_keys(void *ctx, json_t *data)
+{
+    const struct wp_daemon_cluster *self = ctx;
+
+    wp_signer_take(self->core->signer, data);
+}
+
+static json_t *
+change_keys(void *ctx)
+{
+    const struct wp_daemon_cluster *self = ctx;
+
+    return wp_signer_change(self->core->signer);
+}
+
+static enum wp_status /* NOLINTNEXTLINE(readability-function-size): a port. */
+sign(void *ctx, const struct wp_claim_info *lease, struct wp_str audience,
+     int64_t ttl_ms, char token[WP_IDENTITY_TOKEN_MAX + 1],
+     int64_t *expires_wall_ms, struct wp_err *err)
+{
+    const struct wp_daemon_cluster *self = ctx;
+
+    return wp_signer_sign(self->core->signer, lease, audience, ttl_ms, token,
+                          expires_wall_ms, err);
 }
 
 /* --- Control thread --- */
@@ -244,6 +272,14 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
         .trust_files = conf->git_trust_files,
     };
     out->webhook = self->webhook != NULL ? &self->webhook_config : NULL;
+    self->identities = (struct wp_cluster_identity){
+        .secret = conf->identity_secret,
+        .ctx = self,
+        .take = take_keys,
+        .change = change_keys,
+        .sign = sign,
+    };
+    out->identities = self->core->signer != NULL ? &self->identities : NULL;
     out->tracer = wp_exporter_tracer(self->core->exporter);
     out->allowed_label_domains_file =
         wp_conf_or_null(conf->allowed_label_domains_file);

@@ -23,7 +23,7 @@ struct wp_daemon_core {
     struct wp_control *control;
     struct wp_pools *pools;
     struct wp_services *services; /* Told of changes of pools. */
-    struct wp_signer *signer;     /* NULL: in a cluster. */
+    struct wp_signer *signer;     /* NULL: no sandbox has an identity. */
     struct wp_exporter *exporter; /* Of traces. NULL: none are made. */
     /* This one makes, destroys and expires sandboxes. Written by the control
      * thread, or before it runs. */

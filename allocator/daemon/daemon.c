@@ -131,14 +131,14 @@ create_signer(struct wp_daemon *daemon, struct wp_err *err)
     const struct wp_conf *conf = daemon->core.conf;
     char dir[WP_CONF_TEXT_MAX + sizeof "/identity"];
     const struct wp_signer_config config = {
-        .dir = dir,
+        .dir = wp_conf_is_cluster(conf) ? NULL : dir,
         .issuer = conf->identity_issuer,
         .ttl_ns = conf->identity_ttl,
         .key_turn_ns = conf->identity_key_rotation,
         .clock = wp_clock_system(),
     };
 
-    if (wp_conf_is_cluster(conf)) {
+    if (wp_conf_is_cluster(conf) && conf->identity_secret[0] == '\0') {
         return WP_OK;
     }
     (void)snprintf(dir, sizeof dir, "%s/identity", conf->state_dir);

@@ -1,6 +1,5 @@
 #include "allocator/signer/signer.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +55,18 @@ wp_signer_destroy(struct wp_signer *signer)
         wp_signer_keys_destroy(signer->keys);
         free(signer);
     }
+}
+
+void
+wp_signer_take(struct wp_signer *signer, json_t *data)
+{
+    wp_signer_keys_take(signer->keys, data);
+}
+
+json_t *
+wp_signer_change(struct wp_signer *signer)
+{
+    return wp_signer_keys_change(signer->keys);
 }
 
 /* --- The token --- */

@@ -6,6 +6,7 @@
 #ifndef WP_ALLOCATOR_SIGNER_SIGNER_H
 #define WP_ALLOCATOR_SIGNER_SIGNER_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,7 +23,7 @@ struct wp_signer; /* Opaque. */
 
 /* Borrowed until destroy, but for dir. */
 struct wp_signer_config {
-    const char *dir; /* Of its keys. */
+    const char *dir; /* Of its keys. NULL: they are given. */
     const char *issuer;
     int64_t ttl_ns;      /* Where the claim asks for none, and at most. */
     int64_t key_turn_ns; /* How long a key signs. */
@@ -42,6 +43,11 @@ enum wp_status wp_signer_sign(struct wp_signer *signer,
                               struct wp_str audience, int64_t ttl_ms,
                               char token[WP_IDENTITY_TOKEN_MAX + 1],
                               int64_t *expires_wall_ms, struct wp_err *err);
+
+/* Its keys, when they are given: wp_signer_keys_take and wp_signer_keys_change
+ * (allocator/signer/keys.h). */
+void wp_signer_take(struct wp_signer *signer, json_t *data);
+json_t *wp_signer_change(struct wp_signer *signer);
 
 /* The set of keys, as verifiers ask for it; its length. */
 size_t wp_signer_jwks(struct wp_signer *signer, char out[WP_SIGNER_JWKS_MAX]);

@@ -206,6 +206,7 @@ wp_cluster_backend_port(struct wp_cluster_backend *backend)
         .bind = wp_backend_bind,
         .unbound = wp_backend_unbound,
         .may_fetch = wp_backend_may_fetch,
+        .may_sign = wp_backend_may_sign,
     };
 
     return (struct wp_backend){.ops = &ops, .self = backend};

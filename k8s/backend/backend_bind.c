@@ -16,6 +16,7 @@
 #include "k8s/backend/backend_impl.h"
 #include "k8s/bind/bind_call.h"
 #include "k8s/bind/repositories.h"
+#include "pool/base/assert.h"
 #include "pool/binding.h"
 #include "proto/formats/sandbox_token.h"
 #include "proto/parcel/pack.h"
@@ -37,6 +38,8 @@ struct asked {
     struct wp_slot_ref ref;
     int64_t within_ns;
     uint64_t fingerprint;
+    char audience[WP_AUDIENCE_MAX + 1]; /* Of its identity; "": none. */
+    int64_t identity_ttl_ms;
     struct wp_bind_trees *trees; /* Owned; NULL: none. */
     size_t size;
     uint8_t parcel[];
@@ -147,6 +150,7 @@ on_answer(void *ctx, const struct wp_bind_answer *given)
     entry->spoilt = given->lost;
     if (given->status == WP_OK) {
         memcpy(entry->bound_ip, self->ip, sizeof entry->bound_ip);
+        wp_backend_identity_given(entry);
     }
     answer_all(entry, given);
     look_at(backend, entry);
@@ -157,9 +161,15 @@ wp_backend_bring(struct wp_cluster_backend *backend,
                  struct wp_sandbox_ref *entry, const char *ip)
 {
     struct wp_sandbox_binding *self = entry->binding;
+    struct wp_identity_token identity;
     char token[WP_SANDBOX_TOKEN_TEXT + 1];
+    struct wp_err err;
 
     if (self->call != NULL || self->fetching != NULL || ip[0] == '\0') {
+        return;
+    }
+    if (wp_backend_sign(entry, &identity, &err) != WP_OK) {
+        wp_backend_end_binding(entry, err.status, err.msg);
         return;
     }
     if (self->trees != NULL) {
@@ -170,16 +180,19 @@ wp_backend_bring(struct wp_cluster_backend *backend,
                      token);
     self->call = wp_bind_call_start(
         backend->parts->base,
-        &(struct wp_bind_request){.ip = ip,
-                                  .port = backend->parts->config.sandbox_port,
-                                  .token = token,
-                                  .fingerprint = self->fingerprint,
-                                  .parcel = self->parcel,
-                                  .trees = self->trees,
-                                  .within_ns = WP_BIND_MAX_NS,
-                                  .done = on_answer,
-                                  .ctx = self});
+        &(struct wp_bind_request){
+            .ip = ip,
+            .port = backend->parts->config.sandbox_port,
+            .token = token,
+            .fingerprint = self->fingerprint,
+            .identity = identity.text[0] != '\0' ? identity.text : NULL,
+            .parcel = self->parcel,
+            .trees = self->trees,
+            .within_ns = WP_BIND_MAX_NS,
+            .done = on_answer,
+            .ctx = self});
     explicit_bzero(token, sizeof token);
+    explicit_bzero(&identity, sizeof identity);
     if (self->call == NULL) {
         wp_backend_end_binding(entry, WP_UNAVAILABLE,
                                "the sandbox's server cannot be reached");
@@ -239,6 +252,8 @@ begin(struct wp_sandbox_ref *entry, struct asked *asked)
                                             on_fetched, self);
     }
     if (self->parcel == NULL || self->timer == NULL ||
+        !wp_backend_want_identity(backend, entry, asked->audience,
+                                  asked->identity_ttl_ms) ||
         (trees != NULL ? self->fetching == NULL : !arm(self)) ||
         evbuffer_add_reference(self->parcel, asked->parcel, asked->size,
                                wipe_sent, asked) != 0) {
@@ -298,6 +313,7 @@ end_one(void *ctx, struct wp_sandbox_ref *entry)
 {
     (void)ctx;
     wp_backend_end_binding(entry, WP_UNAVAILABLE, NOT_HERE);
+    wp_backend_end_identity(entry);
 }
 
 void
@@ -328,7 +344,7 @@ enum wp_status
 wp_backend_bind(void *self, struct wp_bind_op *op)
 {
     struct wp_cluster_backend *backend = self;
-    size_t size = wp_parcel_size(op->binding, WP_STR(""));
+    size_t size = wp_parcel_size(op->binding);
     bool fetches = op->binding->n_repositories > 0;
     struct asked *asked = NULL;
     struct wp_bind_trees *trees = NULL;
@@ -356,10 +372,13 @@ wp_backend_bind(void *self, struct wp_bind_op *op)
         .ref = op->ref,
         .within_ns = op->within_ns,
         .fingerprint = op->binding->fingerprint,
+        .identity_ttl_ms = op->binding->identity_ttl_ms,
         .trees = trees,
         .size = size,
     };
-    wp_parcel_fill(op->binding, WP_STR(""), asked->parcel);
+    WP_ASSERT(wp_str_copy(op->binding->audience, asked->audience,
+                          sizeof asked->audience));
+    wp_parcel_fill(op->binding, asked->parcel);
     wp_cluster_channel_to_cluster(backend->channel, &asked->base);
     return WP_PENDING;
 }

@@ -6,7 +6,8 @@
  * backend_count.c  all of them at once: when this replica begins to lead
  * backend_work.c   the next step with one Sandbox object
  * backend_lease.c  sandboxes that gRPC leases hold
- * backend_bind.c   what their claims bring */
+ * backend_bind.c   what their claims bring
+ * backend_identity.c  whose they say they are */
 #ifndef WP_K8S_BACKEND_BACKEND_IMPL_H
 #define WP_K8S_BACKEND_BACKEND_IMPL_H
 
@@ -16,6 +17,7 @@
 #include "k8s/backend/bindable.h"
 #include "k8s/backend/channel.h"
 #include "k8s/backend/fresh_list.h"
+#include "k8s/bind/identity.h"
 #include "k8s/objects/lease_annotation.h"
 #include "k8s/objects/sandbox_refs.h"
 
@@ -184,5 +186,31 @@ void wp_backend_end_binding(struct wp_sandbox_ref *entry, enum wp_status status,
                             const char *reason);
 /* This replica begins to lead, or does no more. */
 void wp_backend_open_binds(struct wp_cluster_backend *backend, bool open);
+
+/* --- backend_identity.c --- */
+
+/* The port's; any thread. */
+enum wp_status wp_backend_may_sign(void *self, struct wp_err *err);
+/* Its identity is to be for this audience; "": it gets none. False: memory
+ * lacks. */
+WP_MUST_CHECK bool wp_backend_want_identity(struct wp_cluster_backend *backend,
+                                            struct wp_sandbox_ref *entry,
+                                            const char *audience,
+                                            int64_t ttl_ms);
+/* Its lease, which has just come, says so as well. */
+void wp_backend_note_identity(struct wp_sandbox_ref *entry);
+/* The one that goes with what is bound; text "": none. UNAVAILABLE and the
+ * like, and err: there is none now. */
+WP_MUST_CHECK enum wp_status wp_backend_sign(const struct wp_sandbox_ref *entry,
+                                             struct wp_identity_token *token,
+                                             struct wp_err *err);
+/* Its Pod has it. */
+void wp_backend_identity_given(const struct wp_sandbox_ref *entry);
+/* Gives it the next one when that is due. note: of its lease, as it is written;
+ * NULL: it has none. Nanoseconds until it is due; 0: none is waited for. */
+int64_t wp_backend_look_at_identity(const struct wp_backend_look *look,
+                                    const struct wp_lease_note *note);
+/* It gets no more. */
+void wp_backend_end_identity(struct wp_sandbox_ref *entry);
 
 #endif

@@ -28,6 +28,14 @@ is_same_lease(const struct wp_lease_note *a, const struct wp_lease_note *b)
            strcmp(a->tenant, b->tenant) == 0;
 }
 
+static bool
+says_identity(const struct wp_lease_note *note,
+              const struct wp_lease_note *lease)
+{
+    return strcmp(note->audience, lease->audience) == 0 &&
+           note->identity_ttl_ms == lease->identity_ttl_ms;
+}
+
 /* As long again as it lasts from now on. */
 static int64_t
 until_of(const struct wp_lease_note *lease, int64_t now_ms)
@@ -53,13 +61,21 @@ wp_backend_set_lease(struct wp_cluster_backend *backend,
         WP_ASSERT(entry->lease != NULL);
     }
     *entry->lease = *lease;
+    wp_backend_note_identity(entry);
     entry->lease->until_wall_ms =
         until_of(lease, wp_clock_wall_ns(backend->parts->clock) / WP_NS_PER_MS);
     /* Not each renewal is worth a write: the note may have said already that it
      * can last so long. */
-    if (sandbox != NULL && wp_backend_has_note(sandbox, &note) &&
-        is_same_lease(&note, lease) &&
-        note.until_wall_ms >= lease->deadline_wall_ms) {
+    if (sandbox == NULL || !wp_backend_has_note(sandbox, &note) ||
+        !is_same_lease(&note, lease)) {
+        return;
+    }
+    if (entry->identity == NULL) {
+        memcpy(entry->lease->audience, note.audience, sizeof note.audience);
+        entry->lease->identity_ttl_ms = note.identity_ttl_ms;
+    }
+    if (note.until_wall_ms >= lease->deadline_wall_ms &&
+        says_identity(&note, entry->lease)) {
         *entry->lease = note;
     }
 }
@@ -77,7 +93,7 @@ wp_backend_must_adopt(const struct wp_cluster_backend *backend,
     }
     return wp_backend_is_pooled(backend, sandbox) ||
            (wp_backend_has_note(sandbox, &note) &&
-            (!is_same_lease(&note, lease) ||
+            (!is_same_lease(&note, lease) || !says_identity(&note, lease) ||
              note.deadline_wall_ms < lease->deadline_wall_ms));
 }
 

@@ -160,6 +160,7 @@ forget(struct wp_cluster_backend *backend, struct wp_sandbox_ref *entry)
     struct wp_slot_ref ref = entry->ref;
 
     wp_backend_end_binding(entry, WP_UNAVAILABLE, "the sandbox is gone");
+    wp_backend_end_identity(entry);
     wp_sandbox_refs_remove(backend->refs, entry);
     wp_pools_on_destroyed(pools_of(backend), ref);
 }
@@ -538,6 +539,7 @@ look_at_known(const struct wp_backend_look *look)
     struct wp_sandbox_ref *entry = look->entry;
     const struct wp_object *sandbox = look->sandbox;
     const struct wp_sandbox_view *view = wp_sandbox_view(sandbox);
+    struct wp_lease_note note;
     int64_t again_ns = 0;
 
     if (!wp_backend_is_pooled(backend, sandbox)) {
@@ -558,6 +560,9 @@ look_at_known(const struct wp_backend_look *look)
         lose(backend, entry,
              "its Pod was replaced, and what its claim brought is gone");
     }
+    if (!entry->lost && entry->binding != NULL && entry->adopted) {
+        wp_backend_bring(backend, entry, view->pod_ip);
+    }
     if (!entry->lost && wp_backend_must_adopt(backend, entry, sandbox)) {
         wp_backend_adopt(look);
         return;
@@ -565,8 +570,9 @@ look_at_known(const struct wp_backend_look *look)
     if (!entry->lost && entry->phase != WP_SANDBOX_ADOPTED) {
         again_ns = look_at_readiness(backend, entry, view);
     }
-    if (!entry->lost && entry->binding != NULL && entry->adopted) {
-        wp_backend_bring(backend, entry, view->pod_ip);
+    if (entry->phase == WP_SANDBOX_ADOPTED) {
+        again_ns = wp_backend_look_at_identity(
+            look, wp_backend_has_note(sandbox, &note) ? &note : NULL);
     }
     wp_backend_over(look, again_ns);
 }

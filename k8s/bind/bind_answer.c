@@ -91,12 +91,28 @@ confirms(const struct wp_http_message *message, const char *fingerprint)
 {
     const struct wp_http_field *field = wp_http_field(message, WP_BIND_FIELD);
 
-    return message->status == 200 && field != NULL &&
-           wp_str_is(field->value, fingerprint);
+    return message->status == 200 &&
+           (fingerprint == NULL ||
+            (field != NULL && wp_str_is(field->value, fingerprint)));
+}
+
+/* A server of an older version takes no identity, and says nothing of it. */
+static void
+take(const struct wp_http_message *message,
+     const struct wp_bind_brought *brought, struct wp_bind_answer *out)
+{
+    if (brought->identity &&
+        wp_http_field(message, WP_IDENTITY_FIELD) == NULL) {
+        wp_bind_answer_set(out, WP_FAILED_PRECONDITION, true,
+                           WP_STR("the sandbox's server takes no identity"));
+    } else {
+        *out = (struct wp_bind_answer){.status = WP_OK};
+    }
 }
 
 bool
-wp_bind_answer_read(struct wp_str bytes, bool ended, const char *fingerprint,
+wp_bind_answer_read(struct wp_str bytes, bool ended,
+                    const struct wp_bind_brought *brought,
                     struct wp_bind_answer *out)
 {
     size_t head = wp_http_head_len(bytes);
@@ -118,8 +134,8 @@ wp_bind_answer_read(struct wp_str bytes, bool ended, const char *fingerprint,
                            WP_STR("the sandbox's server answered nonsense"));
         return true;
     }
-    if (confirms(&message, fingerprint)) {
-        *out = (struct wp_bind_answer){.status = WP_OK};
+    if (confirms(&message, brought->fingerprint)) {
+        take(&message, brought, out);
         return true;
     }
     return read_refusal(&message,

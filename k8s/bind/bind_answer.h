@@ -26,10 +26,16 @@ struct wp_bind_answer {
     char reason[WP_BIND_REASON_MAX + 1]; /* Unless OK; printable ASCII. */
 };
 
+/* What was brought, as the answer has to confirm it. */
+struct wp_bind_brought {
+    const char *fingerprint; /* NULL: an identity by itself. */
+    bool identity;
+};
+
 /* Reads what has come; ended: no more will. False: it is not whole yet, and it
  * has not ended. */
 WP_MUST_CHECK bool wp_bind_answer_read(struct wp_str bytes, bool ended,
-                                       const char *fingerprint,
+                                       const struct wp_bind_brought *brought,
                                        struct wp_bind_answer *out);
 /* Sets what is not OK; reason is cut and made printable. */
 void wp_bind_answer_set(struct wp_bind_answer *out, enum wp_status status,

@@ -27,6 +27,7 @@ struct wp_bind_call {
     struct evbuffer *parcel;    /* Until they are; NULL: it is on its way. */
     bool connected;
     char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
+    struct wp_bind_brought brought;
     void (*done)(void *ctx, const struct wp_bind_answer *answer);
     void *ctx;
 };
@@ -72,7 +73,7 @@ look(struct wp_bind_call *call, bool ended)
                 len > 0 ? (const char *)evbuffer_pullup(in, (ev_ssize_t)len)
                         : "",
                 len},
-            ended, call->fingerprint, &answer)) {
+            ended, &call->brought, &answer)) {
         return false;
     }
     end(call, &answer);
@@ -155,6 +156,24 @@ on_written(struct bufferevent *bev, void *ctx)
     }
 }
 
+static void
+put_head(struct evbuffer *out, const struct wp_bind_request *request,
+         const struct wp_address *address)
+{
+    char host[128];
+
+    (void)evbuffer_add_printf(
+        out,
+        "POST %s HTTP/1.1\r\n"
+        "Host: %s\r\n" WP_SANDBOX_TOKEN_FIELD ": %s\r\n",
+        request->fingerprint != NULL ? WP_BIND_PATH : WP_IDENTITY_PATH,
+        wp_address_format(address, host, sizeof host), request->token);
+    if (request->identity != NULL) {
+        (void)evbuffer_add_printf(out, WP_IDENTITY_FIELD ": %s\r\n",
+                                  request->identity);
+    }
+}
+
 static bool
 put_request(struct wp_bind_call *call, const struct wp_bind_request *request,
             const struct wp_address *address)
@@ -162,18 +181,21 @@ put_request(struct wp_bind_call *call, const struct wp_bind_request *request,
     struct evbuffer *out = bufferevent_get_output(call->bev);
     uint64_t trees =
         request->trees != NULL ? wp_trees_body_size(request->trees) : 0;
-    char host[128];
 
+    put_head(out, request, address);
+    if (request->fingerprint == NULL) {
+        (void)evbuffer_add_printf(out, "Content-Length: 0\r\n"
+                                       "Connection: close\r\n\r\n");
+        return true;
+    }
     (void)evbuffer_add_printf(
         out,
-        "POST " WP_BIND_PATH " HTTP/1.1\r\n"
-        "Host: %s\r\n" WP_SANDBOX_TOKEN_FIELD ": %s\r\n" WP_BIND_FIELD
+        WP_BIND_FIELD
         ": %s\r\n"
         "Content-Type: application/octet-stream\r\n" WP_BIND_TREES_FIELD
         ": %" PRIu64 "\r\n"
         "Content-Length: %" PRIu64 "\r\n"
         "Connection: close\r\n\r\n",
-        wp_address_format(address, host, sizeof host), request->token,
         request->fingerprint, trees,
         trees + evbuffer_get_length(request->parcel));
     if (request->trees == NULL) {
@@ -224,8 +246,12 @@ wp_bind_call_start(struct event_base *base,
     call->done = request->done;
     call->ctx = request->ctx;
     call->within = wp_timeval(request->within_ns + unpack_ns(request));
-    memcpy(call->fingerprint, request->fingerprint,
-           sizeof call->fingerprint - 1);
+    if (request->fingerprint != NULL) {
+        memcpy(call->fingerprint, request->fingerprint,
+               sizeof call->fingerprint - 1);
+        call->brought.fingerprint = call->fingerprint;
+    }
+    call->brought.identity = request->identity != NULL;
     call->bev = bufferevent_socket_new(
         base, -1, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
     call->timer = evtimer_new(base, on_timer, call);

@@ -1,5 +1,5 @@
-/* k8s/bind/bind_call.h - brings a parcel to the server in a Pod
- * (proto/parcel/request.h): one request on a connection of its own.
+/* k8s/bind/bind_call.h - brings a parcel to the server in a Pod, or its next
+ * identity (proto/parcel/request.h): one request on a connection of its own.
  *
  * Loop thread only. */
 #ifndef WP_K8S_BIND_BIND_CALL_H
@@ -17,7 +17,10 @@ struct wp_bind_request {
     const char *ip;
     uint16_t port;
     const char *token;
-    const char *fingerprint; /* As much text as request.h says. */
+    /* As much text as request.h says. NULL: only the identity is brought, and
+     * there is no parcel. */
+    const char *fingerprint;
+    const char *identity;    /* NULL: none. */
     struct evbuffer *parcel; /* Emptied. */
     /* Go before the parcel; borrowed until done or cancel. NULL: none. */
     const struct wp_bind_trees *trees;

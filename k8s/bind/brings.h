@@ -10,7 +10,7 @@
 #include "pool/binding.h"
 
 enum {
-    WP_CLAIM_BRINGS_TEXTS = 5, /* Annotations. */
+    WP_CLAIM_BRINGS_TEXTS = 6, /* Annotations. */
 };
 
 /* Where the value of a secret, or a repository's password, is. */
@@ -75,6 +75,10 @@ void wp_claim_brings_wipe(struct wp_claim_brings *brings);
 /* brings_repositories.c, for brings_annotations.c. */
 WP_MUST_CHECK enum wp_status wp_claim_brings_read_repositories(
     const json_t *list, struct wp_claim_brings *out, struct wp_err *err);
+/* brings_annotations.c, for claim_identity.c: the texts lie in identity. */
+WP_MUST_CHECK enum wp_status
+wp_claim_brings_read_identity(const json_t *identity, struct wp_str *audience,
+                              int64_t *ttl_ms, struct wp_err *err);
 /* Does it name a Secret? */
 bool wp_claim_brings_is_name(const json_t *value);
 /* brings_annotations.c, for brings.c. */

@@ -7,6 +7,7 @@
  *   claim.warmpool.io/working-dir  PATH
  *   claim.warmpool.io/command      ["PROGRAM", "ARGUMENT"]
  *   claim.warmpool.io/repositories see brings_repositories.c
+ *   claim.warmpool.io/identity     {"audience": "WHO", "ttl": "10m"}
  *
  * A secret is named, never written out: an object of the API server is read by
  * many. */
@@ -18,6 +19,7 @@
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
+#include "pool/base/duration.h"
 #include "pool/remotes/names.h"
 #include "proto/formats/base64.h"
 
@@ -33,6 +35,7 @@ enum {
 #define SECRETS "annotation " WP_ANNOTATION_CLAIM_SECRETS ": "
 #define WORKING_DIR "annotation " WP_ANNOTATION_CLAIM_WORKING_DIR ": "
 #define COMMAND "annotation " WP_ANNOTATION_CLAIM_COMMAND ": "
+#define IDENTITY "annotation " WP_ANNOTATION_CLAIM_IDENTITY ": "
 
 static struct wp_str
 text_of(const json_t *string)
@@ -349,6 +352,64 @@ read_command(const struct wp_object *claim, struct wp_claim_brings *out,
     return WP_OK;
 }
 
+/* --- Who it is --- */
+
+static bool
+read_ttl(const json_t *ttl, int64_t *out_ms)
+{
+    int64_t ns = 0;
+
+    *out_ms = 0;
+    if (ttl == NULL) {
+        return true;
+    }
+    if (!json_is_string(ttl) ||
+        strlen(json_string_value(ttl)) != json_string_length(ttl) ||
+        !wp_duration_parse(text_of(ttl), &ns) || ns < WP_IDENTITY_TTL_MIN_NS ||
+        ns > WP_IDENTITY_TTL_MAX_NS) {
+        return false;
+    }
+    *out_ms = ns / WP_NS_PER_MS;
+    return true;
+}
+
+enum wp_status
+wp_claim_brings_read_identity(const json_t *identity, struct wp_str *audience,
+                              int64_t *ttl_ms, struct wp_err *err)
+{
+    static const char *const names[] = {"audience", "ttl", NULL};
+    const json_t *text = json_object_get(identity, "audience");
+
+    *audience = text_of(text);
+    if (!json_is_string(text) || audience->len == 0 ||
+        audience->len > WP_AUDIENCE_MAX || !wp_str_is_printable(*audience) ||
+        known_fields(identity, names) != json_object_size(identity)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          IDENTITY
+                          "expected audience, a text of 1 to %d bytes, "
+                          "and perhaps ttl",
+                          WP_AUDIENCE_MAX);
+    }
+    return read_ttl(json_object_get(identity, "ttl"), ttl_ms)
+               ? WP_OK
+               : wp_err_set(err, WP_INVALID_ARGUMENT,
+                            IDENTITY "ttl: expected a time from 1m to 24h");
+}
+
+static enum wp_status
+read_identity(const struct wp_object *claim, struct wp_claim_brings *out,
+              struct wp_err *err)
+{
+    const json_t *identity =
+        load(claim, WP_ANNOTATION_CLAIM_IDENTITY, JSON_OBJECT, out, err);
+
+    return identity != NULL
+               ? wp_claim_brings_read_identity(identity, &out->binding.audience,
+                                               &out->binding.identity_ttl_ms,
+                                               err)
+               : err->status;
+}
+
 static enum wp_status
 read_repositories(const struct wp_object *claim, struct wp_claim_brings *out,
                   struct wp_err *err)
@@ -369,7 +430,8 @@ wp_claim_brings_more(const struct wp_object *claim)
                NULL ||
            wp_object_annotation(claim, WP_ANNOTATION_CLAIM_COMMAND) != NULL ||
            wp_object_annotation(claim, WP_ANNOTATION_CLAIM_REPOSITORIES) !=
-               NULL;
+               NULL ||
+           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_IDENTITY) != NULL;
 }
 
 enum wp_status
@@ -385,7 +447,8 @@ wp_claim_brings_read_annotations(const struct wp_object *claim,
     if (read_files(claim, out, err) == WP_OK &&
         read_secrets(claim, out, err) == WP_OK &&
         read_working_dir(claim, out, err) == WP_OK &&
-        read_repositories(claim, out, err) == WP_OK) {
+        read_repositories(claim, out, err) == WP_OK &&
+        read_identity(claim, out, err) == WP_OK) {
         return read_command(claim, out, err);
     }
     return err->status;

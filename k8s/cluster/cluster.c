@@ -268,6 +268,15 @@ wp_cluster_create(const struct wp_cluster_config *config, struct wp_err *err)
     return cluster;
 }
 
+/* Some are there by a setting of their own. */
+static bool
+is_wanted(const struct wp_cluster_config *config,
+          const struct wp_controller_ops *ops)
+{
+    return (ops != &wp_webhook_controller_ops || config->webhook != NULL) &&
+           (ops != &wp_identity_controller_ops || config->identities != NULL);
+}
+
 static enum wp_status
 make_controllers(struct wp_cluster *cluster, struct wp_err *err)
 {
@@ -280,6 +289,7 @@ make_controllers(struct wp_cluster *cluster, struct wp_err *err)
         {WP_CONTROLLER_TEMPLATE, &wp_template_controller_ops},
         {WP_CONTROLLER_SANDBOX, &wp_sandbox_controller_ops},
         {WP_CONTROLLERS_ALL, &wp_webhook_controller_ops},
+        {WP_CONTROLLERS_ALL, &wp_identity_controller_ops},
     };
     uint32_t chosen = cluster->parts.config.controllers;
     const uint32_t checks = WP_CONTROLLER_TEMPLATE | WP_CONTROLLER_SANDBOX;
@@ -303,8 +313,7 @@ make_controllers(struct wp_cluster *cluster, struct wp_err *err)
         uint32_t n = cluster->controllers_len;
 
         if ((chosen & all[i].bit) == 0 ||
-            (all[i].ops == &wp_webhook_controller_ops &&
-             cluster->parts.config.webhook == NULL)) {
+            !is_wanted(&cluster->parts.config, all[i].ops)) {
             continue;
         }
         cluster->ops[n] = all[i].ops;

@@ -15,7 +15,8 @@
 #include "k8s/watch/work_queue.h"
 
 enum {
-    WP_CLUSTER_CONTROLLERS = 5, /* Pool, claim, template, sandbox, webhook. */
+    /* Pool, claim, template, sandbox, webhook, identity. */
+    WP_CLUSTER_CONTROLLERS = 6,
 };
 
 struct wp_cluster_kind_stats {

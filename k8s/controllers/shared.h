@@ -50,6 +50,15 @@ wp_object_target(const struct wp_object *object, enum wp_http_priority priority)
                                   .priority = priority};
 }
 
+/* The call did not fail for good: the same may succeed soon. */
+static inline bool
+wp_result_passes(const struct wp_api_result *result)
+{
+    return result->status == WP_ABORTED || result->status == WP_UNAVAILABLE ||
+           result->status == WP_UNKNOWN_OUTCOME ||
+           result->status == WP_RESOURCE_EXHAUSTED;
+}
+
 /* A paused queue on the cluster's loop. NULL when memory lacks. */
 static inline struct wp_work_queue *
 wp_parts_queue(const struct wp_parts *parts, uint32_t workers_max,
@@ -79,7 +88,7 @@ wp_parts_queue(const struct wp_parts *parts, uint32_t workers_max,
  * but nothing new is written. destroy comes after the API client has ended all
  * calls with CANCELLED. */
 struct wp_controller_ops {
-    const char *name; /* "pool", "claim", "template", "sandbox", "webhook" */
+    const char *name; /* "pool", "claim", "template", "sandbox", ... */
     void *(*create)(struct wp_parts *parts, struct wp_err *err);
     void (*activate)(void *self);
     void (*deactivate)(void *self);
@@ -94,5 +103,6 @@ extern const struct wp_controller_ops wp_claim_controller_ops;
 extern const struct wp_controller_ops wp_template_controller_ops;
 extern const struct wp_controller_ops wp_sandbox_controller_ops;
 extern const struct wp_controller_ops wp_webhook_controller_ops;
+extern const struct wp_controller_ops wp_identity_controller_ops;
 
 #endif

@@ -32,6 +32,11 @@ wp_lease_note_write(const struct wp_lease_note *note,
     (void)snprintf(request, sizeof request, "%016" PRIx64, note->fingerprint);
     (void)wp_json_set_text(json, "request", request);
     (void)wp_json_set(json, "served", json_integer((json_int_t)note->served));
+    if (note->audience[0] != '\0') {
+        (void)wp_json_set_text(json, "audience", note->audience);
+        (void)wp_json_set(json, "identityTtl",
+                          json_integer((json_int_t)note->identity_ttl_ms));
+    }
     len = json_dumpb(json, out, WP_LEASE_NOTE_MAX - 1, JSON_COMPACT);
     WP_ASSERT(len > 0 && len < WP_LEASE_NOTE_MAX);
     out[len] = '\0';
@@ -75,6 +80,13 @@ read_optional(const json_t *json, struct wp_lease_note *note)
     }
     if (!read_text(json, "pool", note->pool, sizeof note->pool)) {
         note->pool[0] = '\0';
+    }
+    if (!read_text(json, "audience", note->audience, sizeof note->audience)) {
+        note->audience[0] = '\0';
+    }
+    if (note->audience[0] == '\0' ||
+        !read_number(json, "identityTtl", &note->identity_ttl_ms)) {
+        note->identity_ttl_ms = 0;
     }
     if (read_number(json, "served", &served) && served <= WP_SERVED_COLD) {
         note->served = (uint32_t)served;

@@ -21,8 +21,9 @@
 
 enum {
     /* Each character of the texts may be written as \u0000. */
-    WP_LEASE_NOTE_MAX =
-        6 * (WP_CLAIM_ID_MAX + WP_TENANT_MAX + WP_POOL_NAME_MAX) + 320,
+    WP_LEASE_NOTE_MAX = 6 * (WP_CLAIM_ID_MAX + WP_TENANT_MAX +
+                             WP_POOL_NAME_MAX + WP_AUDIENCE_MAX) +
+                        384,
 };
 
 struct wp_lease_note {
@@ -35,6 +36,9 @@ struct wp_lease_note {
     int64_t granted_wall_ms;
     uint64_t fingerprint;
     uint32_t served; /* enum wp_served */
+    /* Of the signed identity that the sandbox has; "": none. */
+    char audience[WP_AUDIENCE_MAX + 1];
+    int64_t identity_ttl_ms;
 };
 
 /* Any thread. */

@@ -21,6 +21,7 @@
 
 struct wp_lease_note;
 struct wp_sandbox_binding;
+struct wp_sandbox_identity;
 
 enum wp_sandbox_phase {
     WP_SANDBOX_CREATING, /* The POST is under way or its outcome unknown. */
@@ -44,6 +45,8 @@ struct wp_sandbox_ref {
     struct wp_lease_note *lease; /* Owned; what the core told of; or NULL. */
     /* NULL when the entry is removed; see k8s/backend/backend_bind.c. */
     struct wp_sandbox_binding *binding;
+    /* The same; see k8s/backend/backend_identity.c. */
+    struct wp_sandbox_identity *identity;
     char bound_ip[INET6_ADDRSTRLEN]; /* Of the Pod that took it; "". */
     bool posted;                     /* The outcome of a POST is not known. */
     bool outdated;                   /* Ordered before all was counted anew. */

@@ -417,6 +417,14 @@ local_destroy(void *self, struct wp_slot_ref ref)
                : WP_RESOURCE_EXHAUSTED;
 }
 
+static enum wp_status
+local_may_sign(void *self, struct wp_err *err)
+{
+    (void)self;
+    (void)err;
+    return WP_OK;
+}
+
 struct wp_backend
 wp_local_backend(struct wp_local *local)
 {
@@ -429,7 +437,7 @@ wp_local_backend(struct wp_local *local)
         .unbound = wp_local_unbound,
         .may_fetch = wp_local_may_fetch,
         .narrows = wp_local_narrows,
-        .signs = true,
+        .may_sign = local_may_sign,
     };
 
     return (struct wp_backend){

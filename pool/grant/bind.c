@@ -110,12 +110,15 @@ wp_pools_may_sign(const struct wp_pools *pools, struct wp_err *err)
 {
     const struct wp_backend *backend = &pools->config.backend;
 
-    return backend->ops->signs
+    if (backend->ops->may_sign == NULL) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "binding.identity: sandboxes of the backend '%s' "
+                          "get none",
+                          backend->ops->name);
+    }
+    return backend->ops->may_sign(backend->self, err) == WP_OK
                ? WP_OK
-               : wp_err_set(err, WP_FAILED_PRECONDITION,
-                            "binding.identity: sandboxes of the backend '%s' "
-                            "get none",
-                            backend->ops->name);
+               : wp_err_wrap(err, "binding.identity");
 }
 
 /* Is the claim's lease still held? Under the change lock. */

@@ -18,13 +18,16 @@ enum {
     NAME_BYTES = 256,
     NAME_SHOWN = 60,
     SECRET_MODE = 0400,
+    IDENTITY_PATH_MAX = 4096,
 };
 
 struct taking {
     int dir_fd;     /* Where the variables and secrets go. */
     int secrets_fd; /* -1 until the first. */
     int workspace_fd;
+    const char *dir;
     const char *workspace;
+    bool identified;
     struct wp_bind_command *command;
     char *at; /* In command->text: the end of what is there. */
     size_t n_env;
@@ -210,6 +213,28 @@ add_env(struct taking *t, const struct wp_parcel_entry *entry)
     t->n_env++;
 }
 
+/* Its file came before. */
+static bool
+take_identity(struct taking *t, const struct wp_parcel_entry *entry)
+{
+    char path[IDENTITY_PATH_MAX];
+    struct wp_parcel_entry variable = *entry;
+    int n = snprintf(path, sizeof path, "%s/" WP_IDENTITY_FILE, t->dir);
+
+    if (t->identified || n >= (int)sizeof path ||
+        faccessat(t->dir_fd, WP_IDENTITY_FILE, F_OK, 0) != 0) {
+        errno = t->identified           ? EEXIST
+                : n >= (int)sizeof path ? ENAMETOOLONG
+                                        : errno;
+        return refuse_entry(t, "identity", entry);
+    }
+    t->identified = true;
+    variable.second = path;
+    variable.second_len = (size_t)n;
+    add_env(t, &variable);
+    return true;
+}
+
 static bool
 take_secret(struct taking *t, const struct wp_parcel_entry *entry)
 {
@@ -255,11 +280,7 @@ take_entry(struct taking *t, const struct wp_parcel_entry *entry)
         t->n_words++;
         return true;
     case WP_PARCEL_IDENTITY:
-        if (faccessat(t->dir_fd, WP_IDENTITY_FILE, F_OK, 0) != 0) {
-            return refuse_entry(t, "identity", entry);
-        }
-        add_env(t, entry);
-        return true;
+        return take_identity(t, entry);
     }
     return false;
 }
@@ -368,6 +389,7 @@ wp_bind_take(
         .dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC),
         .secrets_fd = -1,
         .workspace_fd = open(workspace, O_PATH | O_DIRECTORY | O_CLOEXEC),
+        .dir = dir,
         .workspace = workspace,
         .command = command,
         .why = why,
@@ -376,8 +398,8 @@ wp_bind_take(
 
     *command = (struct wp_bind_command){.dir_fd = -1};
     /* An entry's head is longer than what its texts get between them. */
-    command->text = malloc(len + 1);
-    command->text_len = len + 1;
+    command->text_len = len + IDENTITY_PATH_MAX + 1;
+    command->text = malloc(command->text_len);
     t.at = command->text;
     if (t.dir_fd < 0 || t.workspace_fd < 0 || command->text == NULL) {
         ok = refuse(&t, "%s: %s", t.dir_fd < 0 ? dir : workspace,

@@ -11,7 +11,7 @@
  *   FILE   mode           path    content
  *   DIR                   path
  *   WORD                  word
- *   IDENTITY              name    path    a variable; the file is there
+ *   IDENTITY              name            a variable, for the file's path
  *
  * Pure; any thread. */
 #ifndef WP_PROTO_PARCEL_PARCEL_H

@@ -25,6 +25,7 @@
 #include "runtime/exec/bound.h"
 #include "runtime/exec/exec_result.h"
 #include "runtime/server/bind_body.h"
+#include "runtime/server/identity.h"
 
 #define MARK "binding"
 #define FOLDER_ENV "WARMPOOL_BOUND_DIR"
@@ -170,9 +171,10 @@ no_names(void)
 }
 
 static bool
-take(struct wp_runtime *runtime, const char *fingerprint,
+take(struct wp_http_req *req, const char *fingerprint,
      struct wp_bind_body *body, json_t *names, char why[WP_BIND_WHY_MAX])
 {
+    struct wp_runtime *runtime = wp_runtime_of(req);
     struct wp_bind_command command;
     int mark = begin(runtime);
     bool ok;
@@ -184,7 +186,8 @@ take(struct wp_runtime *runtime, const char *fingerprint,
     }
     runtime->bound = WP_BOUND_PART;
     show_folder(runtime);
-    ok = wp_bind_body_unpack(body, &runtime->workspace, names, why,
+    ok = wp_runtime_identity_take(req, why, WP_BIND_WHY_MAX) &&
+         wp_bind_body_unpack(body, &runtime->workspace, names, why,
                              WP_BIND_WHY_MAX);
     if (ok) {
         ok = wp_bind_take(runtime->options.bound_dir, runtime->workspace.root,
@@ -243,6 +246,7 @@ reply_bound(struct wp_http_req *req, const struct wp_bind_body *body,
 
     add_names(names, (struct wp_parcel){parcel, parcel + body->parcel_len});
     wp_http_add_header(req, WP_BIND_FIELD, wp_runtime_of(req)->fingerprint);
+    wp_runtime_identity_confirm(req);
     wp_http_reply_json(req, 200, names);
 }
 
@@ -287,12 +291,11 @@ bind_body(struct wp_http_req *req, const char *data, size_t len)
 static void
 take_new(struct wp_http_req *req, const char *fingerprint)
 {
-    struct wp_runtime *runtime = wp_runtime_of(req);
     struct wp_bind_body *body = wp_http_user(req);
     char why[WP_BIND_WHY_MAX] = "";
     json_t *names = no_names();
 
-    if (take(runtime, fingerprint, body, names, why)) {
+    if (take(req, fingerprint, body, names, why)) {
         wp_log_info("bound");
         reply_bound(req, body, names);
         return;
@@ -300,6 +303,19 @@ take_new(struct wp_http_req *req, const char *fingerprint)
     json_decref(names);
     wp_log_warn("not bound", wp_kv_str("why", why));
     wp_http_reply_error(req, 422, "%s", why);
+}
+
+/* It has all of it; its identity may be a new one. */
+static void
+take_again(struct wp_http_req *req)
+{
+    char why[WP_BIND_WHY_MAX] = "";
+
+    if (wp_runtime_identity_take(req, why, sizeof why)) {
+        reply_bound(req, wp_http_user(req), no_names());
+    } else {
+        wp_http_reply_error(req, 422, "%s", why);
+    }
 }
 
 static void
@@ -327,7 +343,7 @@ bind_ready(struct wp_http_req *req)
     } else if (runtime->bound == WP_BOUND_FREE) {
         take_new(req, fingerprint);
     } else if (strcmp(fingerprint, runtime->fingerprint) == 0) {
-        reply_bound(req, body, no_names());
+        take_again(req);
     } else {
         wp_http_reply_error(req, 409, "it has another binding");
     }

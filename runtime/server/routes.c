@@ -4,6 +4,7 @@
 #include "proto/formats/sandbox_token.h"
 #include "runtime/server/bind.h"
 #include "runtime/server/exec_stream.h"
+#include "runtime/server/identity.h"
 #include "runtime/sandboxd/rest.h"
 #include "runtime/runtime.h"
 
@@ -20,6 +21,8 @@ static const struct route routes[] = {
     {"POST", WP_EXEC_PATH, false, WP_ROLE_MCP | WP_ROLE_REST,
      &wp_exec_session_ops},
     {"POST", WP_BIND_PATH, false, WP_ROLE_MCP | WP_ROLE_REST, &wp_bind_ops},
+    {"POST", WP_IDENTITY_PATH, false, WP_ROLE_MCP | WP_ROLE_REST,
+     &wp_identity_ops},
     {"GET", "/", false, WP_ROLE_REST, &wp_rest_status_ops},
     {"POST", "/execute", false, WP_ROLE_REST, &wp_rest_execute_ops},
     {"POST", "/upload", false, WP_ROLE_REST, &wp_rest_upload_ops},
@@ -113,7 +116,8 @@ wp_runtime_token_fits(const struct wp_options *options, const char *path,
         options->token_for == WP_TOKEN_FOR_ALL
             ? strcmp(path, "/healthz") != 0 && strcmp(path, "/v1/health") != 0
             : strcmp(path, WP_EXEC_PATH) == 0 ||
-                  strcmp(path, WP_BIND_PATH) == 0;
+                  strcmp(path, WP_BIND_PATH) == 0 ||
+                  strcmp(path, WP_IDENTITY_PATH) == 0;
 
     return options->token_digest == NULL || !needs ||
            (token != NULL &&

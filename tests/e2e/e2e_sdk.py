@@ -17,7 +17,9 @@ import world
 from cluster import ROOT, free_port, wait_for
 
 sys.path.insert(0, str(ROOT / "tests/support/git"))
+sys.path.insert(0, str(ROOT / "tests/support/identity"))
 import git_rig
+from verifier import Verifier
 
 LIVES = 13  # Of SDK below, with the one that fails.
 ROUTED = 4  # The same by way of the router.
@@ -316,8 +318,8 @@ class Repository:
 
 
 def test_what_claims_bring(w):
-    """Files, Secrets and a repository that annotations name, with the rights that are
-    shipped; the template has no NetworkPolicy here, and no controller would enforce
+    """Files, Secrets, a repository and an identity that annotations name, with the
+    rights that are shipped; the template has no NetworkPolicy here, and no controller would enforce
     one."""
     secret = "wp-" + os.urandom(8).hex()
     sandboxes = Sandboxes(w)
@@ -325,10 +327,12 @@ def test_what_claims_bring(w):
     key = w.dir / "token-key"
     key.touch(0o600)
     key.write_text("5a" * 32)
+    pages = f"127.0.0.1:{free_port()}"
     try:
         w.daemon(token_key_file=key, sandbox_port=sandboxes.rest,
                  git_remotes=repository.server.base, fetch_socket=repository.socket,
-                 git_trust="enforce")
+                 git_trust="enforce", identity_secret="warmpool-identity",
+                 metrics_listen=pages)
         w.template()
         w.patch("SandboxTemplate", "python", {"metadata": {"annotations": {
             "template.warmpool.io/binding": "allowed"}}})
@@ -341,6 +345,7 @@ def test_what_claims_bring(w):
             "claim.warmpool.io/files": json.dumps({"in/it.txt": "brought"}),
             "claim.warmpool.io/secrets": json.dumps({"TOKEN": {
                 "name": "login", "key": "token", "env": True}}),
+            "claim.warmpool.io/identity": json.dumps({"audience": "https://api.test"}),
             "claim.warmpool.io/repositories": json.dumps([{
                 "url": repository.url, "directory": "src", "user": "me",
                 "password": {"name": "login", "key": "token"}}])}})
@@ -365,6 +370,13 @@ def test_what_claims_bring(w):
         assert execute(sandbox["status"]["podIPs"][0], sandboxes.rest,
                        "sh -c 'cat in/it.txt; echo $TOKEN; cat src/README'") == \
             f"brought{secret}\ncloned\n"
+        token = execute(sandbox["status"]["podIPs"][0], sandboxes.rest,
+                        "sh -c 'cat $WARMPOOL_IDENTITY_FILE'")
+        with urllib.request.urlopen(f"http://{pages}/.well-known/jwks.json") as keys:
+            said = Verifier(keys.read(), str(w.dir)).good(token)
+        assert said["sub"] == "/".join((
+            "system:sandboxclaims", "c", w.namespace, "p",
+            sandbox["metadata"]["name"])), said
         for kind in ("SandboxClaim", "Sandbox", "Pod"):
             assert secret not in json.dumps(w.list(kind))
         assert secret not in w.daemons[0].log()

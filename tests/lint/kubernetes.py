@@ -77,6 +77,8 @@ OWN_ACCESS = {
     "apps/deployments@agent-sandbox-controller": "get",
     # k8s/controllers/webhook
     "/secrets@warmpool-webhook": "get patch",
+    # k8s/controllers/identity
+    "/secrets@warmpool-identity": "get patch",
 }
 
 # deploy/kubernetes/repositories: k8s/bind/trust.c

@@ -14,7 +14,10 @@
  * one did not. What is there already is brought again when the Sandbox becomes
  * Ready anew, since it may be another Pod; a Pod that has it answers as before.
  *
- * Secrets are read when they are needed, and kept no longer. */
+ * Secrets are read when they are needed, and kept no longer.
+ *
+ * A signed identity goes with the request, and each next one in a request of
+ * its own, as long as the claim has the Sandbox. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +25,14 @@
 
 #include "k8s/bind/bind_call.h"
 #include "k8s/bind/brings.h"
+#include "k8s/bind/claim_identity.h"
 #include "k8s/bind/repositories.h"
 #include "k8s/controllers/claim/cold.h"
+#include "k8s/controllers/claim/expiry.h"
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
+#include "pool/base/log.h"
 #include "proto/formats/sandbox_token.h"
 #include "proto/parcel/pack.h"
 #include "proto/parcel/request.h"
@@ -39,6 +45,7 @@ struct bringing {
     struct wp_bind_trees *trees;  /* NULL: none. */
     struct wp_fetching *fetching; /* NULL: all of them are here. */
     struct evbuffer *parcel;      /* Until the call has it. */
+    int64_t identity_until_ms;    /* 0: no new one is brought. */
     char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
     struct wp_claim_brings brings; /* Until it is packed. */
 };
@@ -121,6 +128,12 @@ wp_claim_may_bring(struct wp_claim_reconcile *reconcile,
             status = wp_repositories_check(reconcile->self->parts->repositories,
                                            &brings->binding, err);
         }
+        if (status == WP_OK && brings->binding.audience.len > 0 &&
+            reconcile->self->parts->config.identities == NULL) {
+            status = wp_err_set(err, WP_FAILED_PRECONDITION,
+                                "annotation " WP_ANNOTATION_CLAIM_IDENTITY
+                                ": the daemon has no identity_secret");
+        }
         wp_claim_brings_fini(brings);
         free(brings);
     }
@@ -182,6 +195,11 @@ on_answer(void *ctx, const struct wp_bind_answer *answer)
     struct bringing *bringing = ctx;
     struct wp_claim_reconcile *reconcile = bringing->reconcile;
 
+    if (answer->status == WP_OK && bringing->identity_until_ms > 0) {
+        wp_identity_given(&reconcile->entry->identity,
+                          bringing->identity_until_ms,
+                          reconcile->self->parts->clock);
+    }
     drop(bringing);
     wp_claim_reconcile_traced(reconcile, "bind", answer->status);
     if (answer->status == WP_OK || answer->other) {
@@ -237,13 +255,13 @@ pack(struct bringing *bringing)
 {
     const struct wp_parts *parts = bringing->reconcile->self->parts;
     const struct wp_binding *binding = &bringing->brings.binding;
-    size_t size = wp_parcel_size(binding, WP_STR(""));
+    size_t size = wp_parcel_size(binding);
     size_t more = add_repositories(binding, NULL);
     uint8_t *bytes = malloc(size + more + 1);
 
     bringing->parcel = evbuffer_new();
     WP_ASSERT(bytes != NULL && bringing->parcel != NULL);
-    wp_parcel_fill(binding, WP_STR(""), bytes);
+    wp_parcel_fill(binding, bytes);
     (void)add_repositories(binding, bytes + size);
     (void)snprintf(bringing->fingerprint, sizeof bringing->fingerprint,
                    "%016" PRIx64,
@@ -264,28 +282,70 @@ pack(struct bringing *bringing)
     wp_claim_brings_fini(&bringing->brings);
 }
 
+/* NULL: it cannot be reached. Takes what request has, and adds where it is
+ * sent. */
+static struct wp_bind_call *
+send_to_pod(const struct wp_claim_reconcile *reconcile,
+            struct wp_bind_request *request)
+{
+    const struct wp_parts *parts = reconcile->self->parts;
+    const struct wp_object *sandbox = reconcile->sandbox;
+    char token[WP_SANDBOX_TOKEN_TEXT + 1];
+    struct wp_bind_call *call;
+
+    wp_sandbox_token(parts->config.sandbox_key, sandbox->ns, sandbox->name,
+                     token);
+    request->ip = wp_sandbox_view(sandbox)->pod_ip;
+    request->port = parts->config.sandbox_port;
+    request->token = token;
+    request->within_ns = WP_BIND_MAX_NS;
+    call = wp_bind_call_start(parts->base, request);
+    explicit_bzero(token, sizeof token);
+    return call;
+}
+
+/* token.text "": the claim asks for none, or its Sandbox has it. */
+static enum wp_status
+sign(struct wp_claim_reconcile *reconcile, struct wp_identity_token *token)
+{
+    const struct wp_claim_view *view = wp_claim_view(reconcile->claim);
+    const struct wp_claim_identity about = {
+        .claim = reconcile->claim,
+        .pool = reconcile->pool,
+        .sandbox = reconcile->sandbox->name,
+        .ends_wall_ms = wp_claim_expires_wall_ms(view),
+    };
+
+    return wp_claim_identity_sign(&about, &reconcile->entry->identity,
+                                  reconcile->self->parts->config.identities,
+                                  token, &reconcile->err);
+}
+
+static void lacks(struct bringing *bringing);
+
 static void
 call(struct bringing *bringing)
 {
     struct wp_claim_reconcile *reconcile = bringing->reconcile;
-    const struct wp_parts *parts = reconcile->self->parts;
-    const struct wp_object *sandbox = reconcile->sandbox;
-    char token[WP_SANDBOX_TOKEN_TEXT + 1];
+    struct wp_identity_token identity;
 
-    wp_sandbox_token(parts->config.sandbox_key, sandbox->ns, sandbox->name,
-                     token);
-    bringing->call = wp_bind_call_start(
-        parts->base,
-        &(struct wp_bind_request){.ip = wp_sandbox_view(sandbox)->pod_ip,
-                                  .port = parts->config.sandbox_port,
-                                  .token = token,
-                                  .fingerprint = bringing->fingerprint,
-                                  .parcel = bringing->parcel,
-                                  .trees = bringing->trees,
-                                  .within_ns = WP_BIND_MAX_NS,
-                                  .done = on_answer,
-                                  .ctx = bringing});
-    explicit_bzero(token, sizeof token);
+    /* It may be another Pod now, that has none. */
+    reconcile->entry->identity = (struct wp_identity){.due_ns = 0};
+    if (sign(reconcile, &identity) != WP_OK) {
+        lacks(bringing);
+        return;
+    }
+    bringing->identity_until_ms = identity.until_wall_ms;
+    bringing->call = send_to_pod(
+        reconcile,
+        &(struct wp_bind_request){
+            .fingerprint = bringing->fingerprint,
+            .identity = identity.text[0] != '\0' ? identity.text : NULL,
+            .parcel = bringing->parcel,
+            .trees = bringing->trees,
+            .done = on_answer,
+            .ctx = bringing});
+    explicit_bzero(&identity, sizeof identity);
     if (bringing->call == NULL) {
         drop(bringing);
         wp_claim_reconcile_say(reconcile, "SandboxNotReady",
@@ -433,11 +493,110 @@ begin(struct wp_claim_reconcile *reconcile)
                            WP_WORK_OK, WP_TIME_NEVER);
 }
 
+/* --- The next identity --- */
+
+static bool
+may_renew(const struct wp_claim_reconcile *reconcile)
+{
+    const struct wp_object *sandbox = reconcile->sandbox;
+
+    return wp_claim_identity_wants(reconcile->claim) && sandbox != NULL &&
+           wp_object_annotation(sandbox, WP_ANNOTATION_BRINGS) != NULL &&
+           wp_sandbox_view(sandbox)->pod_ip[0] != '\0' &&
+           reconcile->entry->brought[0] != '\0' &&
+           reconcile->self->parts->config.sandbox_key != NULL;
+}
+
+static void
+renewal_failed(const struct wp_claim_reconcile *reconcile, const char *reason)
+{
+    wp_log_warn("identity not renewed, it is tried again",
+                wp_kv_str("namespace", reconcile->claim->ns),
+                wp_kv_str("claim", reconcile->claim->name),
+                wp_kv_str("reason", reason));
+    wp_identity_failed(&reconcile->entry->identity,
+                       reconcile->self->parts->clock);
+}
+
+static void
+on_renewed(void *ctx, const struct wp_bind_answer *answer)
+{
+    struct bringing *bringing = ctx;
+    struct wp_claim_reconcile *reconcile = bringing->reconcile;
+
+    if (answer->status == WP_OK) {
+        wp_identity_given(&reconcile->entry->identity,
+                          bringing->identity_until_ms,
+                          reconcile->self->parts->clock);
+    } else {
+        renewal_failed(reconcile, answer->reason);
+    }
+    drop(bringing);
+    wp_claim_status_write(reconcile);
+}
+
+/* True: it is on its way, and the status is written afterwards. */
+static bool
+send_next(struct wp_claim_reconcile *reconcile,
+          const struct wp_identity_token *identity)
+{
+    struct bringing *bringing = calloc(1, sizeof *bringing);
+
+    WP_ASSERT(bringing != NULL);
+    bringing->reconcile = reconcile;
+    bringing->identity_until_ms = identity->until_wall_ms;
+    wp_list_init(&bringing->node);
+    bringing->call = send_to_pod(
+        reconcile, &(struct wp_bind_request){.identity = identity->text,
+                                             .done = on_renewed,
+                                             .ctx = bringing});
+    if (bringing->call == NULL) {
+        drop(bringing);
+        renewal_failed(reconcile, "the sandbox's server cannot be reached");
+        return false;
+    }
+    wp_list_push_back(&reconcile->self->bringing, &bringing->node);
+    return true;
+}
+
+static bool
+renew(struct wp_claim_reconcile *reconcile)
+{
+    const struct wp_clock *clock = reconcile->self->parts->clock;
+    struct wp_identity *given = &reconcile->entry->identity;
+    struct wp_identity_token identity;
+    bool sent = false;
+
+    if (!may_renew(reconcile) || wp_identity_wait_ns(given, clock) > 0) {
+        return false;
+    }
+    if (sign(reconcile, &identity) != WP_OK) {
+        renewal_failed(reconcile, reconcile->err.msg);
+    } else if (identity.text[0] == '\0') {
+        wp_identity_given(given, identity.until_wall_ms, clock);
+    } else {
+        sent = send_next(reconcile, &identity);
+    }
+    explicit_bzero(&identity, sizeof identity);
+    return sent;
+}
+
+int64_t
+wp_claim_identity_due_ns(const struct wp_claim_reconcile *reconcile)
+{
+    return may_renew(reconcile)
+               ? wp_identity_wait_ns(&reconcile->entry->identity,
+                                     reconcile->self->parts->clock)
+               : WP_TIME_NEVER;
+}
+
 void
 wp_claim_bring(struct wp_claim_reconcile *reconcile)
 {
     if (!is_due(reconcile)) {
-        wp_claim_status_write(reconcile);
+        if (!renew(reconcile)) {
+            wp_claim_status_write(reconcile);
+        }
     } else if (reconcile->self->parts->config.sandbox_key == NULL) {
         wp_claim_reconcile_say(reconcile, WP_REASON_BINDING,
                                "binding: the daemon has no token_key_file any "

@@ -7,6 +7,7 @@
 #ifndef WP_K8S_CONTROLLERS_CLAIM_CACHE_H
 #define WP_K8S_CONTROLLERS_CLAIM_CACHE_H
 
+#include "k8s/bind/identity.h"
 #include "k8s/controllers/claim/ask.h"
 #include "k8s/controllers/claim/states.h"
 #include "k8s/objects/names.h"
@@ -34,6 +35,8 @@ struct wp_claim_entry {
     uint64_t refreshed_template;
     /* When its variables reached its Sandbox; "": not, as far as is known. */
     char brought[WP_CLAIM_BROUGHT_MAX];
+    struct wp_identity
+        identity; /* Of its Sandbox, if the claim asks for one. */
     /* These move by wp_claim_state_move only. */
     enum wp_claim_state observed;    /* A WRITE: first-observed. */
     enum wp_claim_state annotated;   /* A WRITE: what follows Ready. */

@@ -280,6 +280,9 @@ WP_MUST_CHECK bool wp_claim_may_bring(struct wp_claim_reconcile *reconcile,
 /* The reconcile's Sandbox is the claim's: brings what is to be there and is
  * not, then writes the outcome into the status. */
 void wp_claim_bring(struct wp_claim_reconcile *reconcile);
+/* Nanoseconds until its Sandbox is to get its next identity; WP_TIME_NEVER: it
+ * gets none. */
+int64_t wp_claim_identity_due_ns(const struct wp_claim_reconcile *reconcile);
 /* Ends what is under way, with its reconciles. */
 void wp_claim_bring_none(struct wp_claim_controller *self);
 

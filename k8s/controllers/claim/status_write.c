@@ -90,7 +90,11 @@ next_look_ns(const struct wp_claim_reconcile *reconcile)
 {
     int64_t after = reconcile->after_ns;
     int64_t ends_ms = wp_claim_expires_wall_ms(wp_claim_view(reconcile->claim));
+    int64_t identity_ns = wp_claim_identity_due_ns(reconcile);
 
+    if (identity_ns < after && makes_ready(reconcile)) {
+        after = identity_ns;
+    }
     if (ends_ms != INT64_MAX && !reconcile->outcome.expired) {
         int64_t left_ms =
             ends_ms - wp_claim_reconcile_wall_ns(reconcile) / WP_NS_PER_MS;

@@ -59,10 +59,7 @@ static void
 fail(struct wp_webhook_controller *self, const char *what,
      const struct wp_api_result *result)
 {
-    bool passes = result->status == WP_ABORTED ||
-                  result->status == WP_UNAVAILABLE ||
-                  result->status == WP_UNKNOWN_OUTCOME ||
-                  result->status == WP_RESOURCE_EXHAUSTED;
+    bool passes = wp_result_passes(result);
 
     if (result->status == WP_CANCELLED) {
         return; /* The client is going. */

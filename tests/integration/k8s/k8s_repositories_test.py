@@ -76,7 +76,12 @@ class Fetching(World):
                 [FETCH, "serve", self.socket, self.cache], stdout=log,
                 stderr=log, env={})
         self.addCleanup(self.end_fetches, self.fetch)
-        eventually(lambda: os.path.exists(self.socket), "the socket")
+        eventually(self.listens, "the socket")
+
+    def listens(self):
+        """It is there a moment before anybody listens."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+            return sock.connect_ex(self.socket) == 0
 
     @staticmethod
     def end_fetches(process):

@@ -346,6 +346,115 @@ test_discovery(void **state)
     json_decref(json);
 }
 
+/* --- Keys of a Secret --- */
+
+static struct wp_signer *
+open_shared(void)
+{
+    const struct wp_signer_config config = {
+        .issuer = "https://sandboxes.test",
+        .ttl_ns = HOUR_NS,
+        .key_turn_ns = 10 * HOUR_NS,
+        .clock = &wall.clock,
+    };
+    struct wp_signer *opened = wp_signer_create(&config, &err);
+
+    assert_non_null(opened);
+    return opened;
+}
+
+/* As the API server merges a patch; how many entries it has then. */
+static size_t
+merge(json_t *secret, json_t *change)
+{
+    const char *name;
+    json_t *value;
+
+    assert_non_null(change);
+    json_object_foreach(change, name, value)
+    {
+        if (json_is_null(value)) {
+            assert_int_equal(json_object_del(secret, name), 0);
+        } else {
+            (void)json_object_set(secret, name, value);
+        }
+    }
+    json_decref(change);
+    return json_object_size(secret);
+}
+
+/* Nothing signs before the Secret has it; then all can publish it. */
+static void
+test_keys_of_a_secret(void **state)
+{
+    struct wp_signer *follower = open_shared();
+    json_t *secret = json_object();
+    json_t *change;
+    char first[64];
+    char now[64];
+    size_t n;
+
+    (void)state;
+    wp_signer_destroy(signer);
+    signer = open_shared();
+    assert_int_equal(sign(0), WP_UNAVAILABLE);
+    wp_signer_take(signer, NULL);
+    change = wp_signer_change(signer);
+    assert_int_equal(sign(0), WP_UNAVAILABLE);
+    assert_int_equal(merge(secret, change), 1);
+    wp_signer_take(signer, secret);
+    wp_signer_take(follower, secret);
+    signing_key(first);
+    assert_true(is_published(follower, first, &n));
+    assert_null(wp_signer_change(signer));
+    /* The next one is there an hour before it signs, */
+    wp_clock_manual_advance(&wall, 9 * HOUR_NS);
+    assert_int_equal(merge(secret, wp_signer_change(signer)), 2);
+    wp_signer_take(signer, secret);
+    wp_signer_take(follower, secret);
+    signing_key(now);
+    assert_string_equal(now, first);
+    wp_clock_manual_advance(&wall, HOUR_NS);
+    signing_key(now);
+    assert_string_not_equal(now, first);
+    assert_true(is_published(follower, now, &n));
+    assert_null(wp_signer_change(signer));
+    /* and the first goes when nothing that it has signed is good. */
+    wp_clock_manual_advance(&wall, HOUR_NS + WP_NS_PER_S);
+    assert_int_equal(merge(secret, wp_signer_change(signer)), 1);
+    wp_signer_take(signer, secret);
+    assert_false(is_published(signer, first, &n));
+    assert_int_equal(n, 1);
+    json_decref(secret);
+    wp_signer_destroy(follower);
+}
+
+static void
+test_bad_entries(void **state)
+{
+    static const char *const values[] = {"", "%", "bm9uZQ==", "eA"};
+    json_t *secret = json_object();
+    char name[64];
+    size_t n;
+
+    (void)state;
+    wp_signer_destroy(signer);
+    signer = open_shared();
+    for (size_t i = 0; i < WP_ARRAY_LEN(values); i++) {
+        (void)snprintf(name, sizeof name, "%012zu-00000000.pem", i);
+        (void)json_object_set_new(secret, name, json_string(values[i]));
+    }
+    (void)json_object_set_new(secret, "000000000009-00000000.pem", json_true());
+    (void)json_object_set_new(secret, "other", json_string("eA=="));
+    wp_signer_take(signer, secret);
+    assert_false(is_published(signer, "", &n));
+    assert_int_equal(n, 0);
+    assert_int_equal(merge(secret, wp_signer_change(signer)), 7);
+    wp_signer_take(signer, secret);
+    assert_int_equal(sign(0), WP_OK);
+    json_decref(secret);
+}
+
 int
 main(void)
 {
@@ -354,7 +463,8 @@ main(void)
         TEST(test_what_it_says),  TEST(test_how_long),
         TEST(test_the_longest),   TEST(test_keys_take_turns),
         TEST(test_keys_are_kept), TEST(test_bad_files),
-        TEST(test_discovery),
+        TEST(test_discovery),     TEST(test_keys_of_a_secret),
+        TEST(test_bad_entries),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,8 +19,10 @@ static struct wp_bind_answer answer;
 static bool
 reads(const char *bytes, bool ended)
 {
+    const struct wp_bind_brought brought = {FINGERPRINT, false};
+
     memset(&answer, 0xa5, sizeof answer);
-    return wp_bind_answer_read(wp_str_from(bytes), ended, FINGERPRINT, &answer);
+    return wp_bind_answer_read(wp_str_from(bytes), ended, &brought, &answer);
 }
 
 static void
@@ -74,6 +76,42 @@ what_it_says(void **state)
     }
 }
 
+/* An older server binds, and says nothing of the identity. */
+static void
+an_identity_is_confirmed(void **state)
+{
+    static const struct {
+        const char *bytes;
+        const char *fingerprint;
+        enum wp_status status;
+        bool lost;
+    } cases[] = {
+        {"HTTP/1.1 200 OK\r\nX-Warmpool-Binding: " FINGERPRINT
+         "\r\nX-Warmpool-Identity: taken\r\nContent-Length: 0\r\n\r\n",
+         FINGERPRINT, WP_OK, false},
+        {"HTTP/1.1 200 OK\r\nX-Warmpool-Binding: " FINGERPRINT
+         "\r\nContent-Length: 0\r\n\r\n",
+         FINGERPRINT, WP_FAILED_PRECONDITION, true},
+        {"HTTP/1.1 200 OK\r\nX-Warmpool-Identity: taken\r\n"
+         "Content-Length: 0\r\n\r\n",
+         NULL, WP_OK, false},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", NULL,
+         WP_FAILED_PRECONDITION, true},
+        {"HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n", NULL,
+         WP_FAILED_PRECONDITION, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        const struct wp_bind_brought brought = {cases[i].fingerprint, true};
+
+        assert_true(wp_bind_answer_read(wp_str_from(cases[i].bytes), true,
+                                        &brought, &answer));
+        assert_int_equal(answer.status, cases[i].status);
+        assert_int_equal(answer.lost, cases[i].lost);
+    }
+}
+
 static void
 in_pieces(void **state)
 {
@@ -121,6 +159,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_it_says),
+        cmocka_unit_test(an_identity_is_confirmed),
         cmocka_unit_test(in_pieces),
         cmocka_unit_test(without_end),
     };

@@ -146,25 +146,31 @@ a_note_is_read_as_it_was_written(void **state)
     memset(note.claim_id, '"', WP_CLAIM_ID_MAX);
     memset(note.tenant, '\x01', WP_TENANT_MAX);
     memset(note.pool, '\x02', WP_POOL_NAME_MAX);
+    memset(note.audience, '\x03', WP_AUDIENCE_MAX);
+    note.identity_ttl_ms = INT64_MAX;
     wp_lease_note_write(&note, text);
     assert_true(wp_lease_note_read(text, &again));
     assert_memory_equal(&note, &again, sizeof note);
     (void)snprintf(note.claim_id, sizeof note.claim_id, "job-1");
     note.tenant[0] = '\0';
     (void)snprintf(note.pool, sizeof note.pool, "p");
+    (void)snprintf(note.audience, sizeof note.audience, "api");
+    note.identity_ttl_ms = 60000;
     wp_lease_note_write(&note, text);
     assert_string_equal(text, "{\"claimId\":\"job-1\",\"tenant\":\"\","
                               "\"fence\":7,\"deadline\":1767225600000,"
                               "\"until\":1767225700000,"
                               "\"granted\":1767225500000,\"pool\":\"p\","
                               "\"request\":\"fffffffffffffffe\","
-                              "\"served\":2}");
+                              "\"served\":2,\"audience\":\"api\","
+                              "\"identityTtl\":60000}");
     /* By a version that wrote less. */
     assert_true(wp_lease_note_read("{\"claimId\":\"a\",\"tenant\":\"\","
                                    "\"fence\":7,\"deadline\":9}",
                                    &again));
     assert_int_equal(again.until_wall_ms, 9);
     assert_string_equal(again.pool, "");
+    assert_string_equal(again.audience, "");
 }
 
 static void

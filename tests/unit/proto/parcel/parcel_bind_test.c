@@ -196,22 +196,28 @@ static void
 test_identity(void **state)
 {
     char message[160];
+    int n;
 
     (void)state;
-    put(WP_PARCEL_IDENTITY, 0, "WARMPOOL_IDENTITY_FILE", "/bound/identity");
+    put(WP_PARCEL_IDENTITY, 0, "WARMPOOL_IDENTITY_FILE", "");
     (void)snprintf(message, sizeof message,
                    "identity 'WARMPOOL_IDENTITY_FILE': %s", strerror(ENOENT));
     expect_refused(message);
     assert_true(wp_bind_identity(bound, "one", 3));
-    put(WP_PARCEL_IDENTITY, 0, "WARMPOOL_IDENTITY_FILE", "/bound/identity");
+    put(WP_PARCEL_IDENTITY, 0, "WARMPOOL_IDENTITY_FILE", "");
     assert_true(take());
-    expect_file(bound, "env", "WARMPOOL_IDENTITY_FILE=/bound/identity", 39,
-                0400);
+    n = snprintf(message, sizeof message, "WARMPOOL_IDENTITY_FILE=%s/identity",
+                 bound);
+    expect_file(bound, "env", message, (size_t)n + 1, 0400);
     expect_file(bound, "identity", "one", 3, 0400);
     assert_true(wp_bind_identity(bound, "another", 7));
     expect_file(bound, "identity", "another", 7, 0400);
     assert_int_not_equal(access(at(bound, "identity.new"), F_OK), 0);
     assert_false(wp_bind_identity(at(bound, "none"), "x", 1));
+    put(WP_PARCEL_IDENTITY, 0, "B", ""); /* A second one. */
+    (void)snprintf(message, sizeof message, "identity 'B': %s",
+                   strerror(EEXIST));
+    expect_refused(message);
 }
 
 /* A link is replaced or refused, never followed. */

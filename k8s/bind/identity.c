@@ -1,0 +1,69 @@
+#include "k8s/bind/identity.h"
+
+#include "proto/parcel/request.h"
+
+_Static_assert((int)WP_IDENTITY_TOKEN_MAX <= (int)WP_IDENTITY_TEXT_MAX,
+               "an identity is one field");
+
+#define LOOK_AGAIN_MIN_NS (1 * WP_NS_PER_S)
+#define FAILED_MIN_NS (5 * WP_NS_PER_S)
+#define FAILED_MAX_NS (300 * WP_NS_PER_S)
+
+enum wp_status
+wp_identity_sign(const struct wp_identity *identity,
+                 const struct wp_cluster_identity *signer,
+                 const struct wp_claim_info *lease, struct wp_str audience,
+                 int64_t ttl_ms, struct wp_identity_token *token,
+                 struct wp_err *err)
+{
+    enum wp_status status =
+        signer == NULL ? wp_err_set(err, WP_FAILED_PRECONDITION,
+                                    "the daemon has no identity_secret")
+                       : signer->sign(signer->ctx, lease, audience, ttl_ms,
+                                      token->text, &token->until_wall_ms, err);
+
+    if (status != WP_OK) {
+        return wp_err_wrap(err, "identity");
+    }
+    if (token->until_wall_ms <= identity->until_wall_ms) {
+        token->text[0] = '\0';
+    }
+    return WP_OK;
+}
+
+void
+wp_identity_given(struct wp_identity *identity, int64_t until_wall_ms,
+                  const struct wp_clock *clock)
+{
+    int64_t left_ms = until_wall_ms - wp_clock_wall_ns(clock) / WP_NS_PER_MS;
+    int64_t wait_ns = left_ms * 2 / 5 * WP_NS_PER_MS;
+
+    identity->until_wall_ms = until_wall_ms;
+    identity->due_ns =
+        wp_time_add(wp_clock_mono_ns(clock),
+                    wait_ns > LOOK_AGAIN_MIN_NS ? wait_ns : LOOK_AGAIN_MIN_NS);
+}
+
+void
+wp_identity_failed(struct wp_identity *identity, const struct wp_clock *clock)
+{
+    int64_t left_ms =
+        identity->until_wall_ms - wp_clock_wall_ns(clock) / WP_NS_PER_MS;
+    int64_t wait_ns = left_ms <= 0 ? 0
+                      : left_ms > FAILED_MAX_NS / WP_NS_PER_MS * 5
+                          ? FAILED_MAX_NS
+                          : left_ms / 5 * WP_NS_PER_MS;
+
+    identity->due_ns =
+        wp_time_add(wp_clock_mono_ns(clock),
+                    wait_ns > FAILED_MIN_NS ? wait_ns : FAILED_MIN_NS);
+}
+
+int64_t
+wp_identity_wait_ns(const struct wp_identity *identity,
+                    const struct wp_clock *clock)
+{
+    int64_t now_ns = wp_clock_mono_ns(clock);
+
+    return identity->due_ns > now_ns ? identity->due_ns - now_ns : 0;
+}
