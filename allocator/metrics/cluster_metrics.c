@@ -403,6 +403,12 @@ wp_cluster_metrics(struct wp_cluster *cluster, struct evbuffer *out)
     wp_prom_put(out, "warmpool_events_dropped_total",
                 "Event objects that were not written.",
                 (double)s.events_dropped);
+    wp_prom_put(out, "warmpool_cluster_identities_renewed_total",
+                "Identities of sandboxes replaced by the next one.",
+                (double)s.identities_renewed);
+    wp_prom_put(out, "warmpool_cluster_identities_failed_total",
+                "Renewals of identities that failed; each is tried again.",
+                (double)s.identities_failed);
     put_http(out, &s.http);
     put_watches(out, &s);
     put_queues(out, &s);

@@ -11,7 +11,6 @@
 #include "k8s/bind/bind_call.h"
 #include "k8s/bind/identity.h"
 #include "pool/base/assert.h"
-#include "pool/base/log.h"
 #include "proto/formats/sandbox_token.h"
 
 /* Its entry in the table owns it. */
@@ -25,11 +24,20 @@ struct wp_sandbox_identity {
     int64_t sent_until_wall_ms;
 };
 
+static struct wp_identity_renewals *
+renewals_of(const struct wp_sandbox_identity *self)
+{
+    return self->backend->parts->renewals;
+}
+
 void
 wp_backend_end_identity(struct wp_sandbox_ref *entry)
 {
     if (entry->identity != NULL) {
-        wp_bind_call_cancel(entry->identity->call);
+        if (entry->identity->call != NULL) {
+            wp_bind_call_cancel(entry->identity->call);
+            wp_identity_renewal_drop(renewals_of(entry->identity));
+        }
         free(entry->identity);
         entry->identity = NULL;
     }
@@ -109,11 +117,8 @@ wp_backend_identity_given(const struct wp_sandbox_ref *entry)
 static void
 fail(struct wp_sandbox_identity *self, const char *reason)
 {
-    wp_log_warn("identity not renewed, it is tried again",
-                wp_kv_str("namespace", self->entry->ns),
-                wp_kv_str("sandbox", self->entry->name),
-                wp_kv_str("reason", reason));
-    wp_identity_failed(&self->given, self->backend->parts->clock);
+    wp_identity_not_renewed(renewals_of(self), &self->given, self->entry->ns,
+                            self->entry->name, reason);
 }
 
 static void
@@ -123,7 +128,8 @@ on_answer(void *ctx, const struct wp_bind_answer *answer)
 
     self->call = NULL; /* It has ended. */
     if (answer->status == WP_OK) {
-        wp_backend_identity_given(self->entry);
+        wp_identity_renewed(renewals_of(self), &self->given,
+                            self->sent_until_wall_ms);
     } else {
         fail(self, answer->reason);
     }
@@ -142,7 +148,8 @@ renew(struct wp_sandbox_identity *self, const char *ip)
     if (wp_backend_sign(self->entry, &identity, &err) != WP_OK) {
         fail(self, err.msg);
     } else if (identity.text[0] == '\0') {
-        wp_backend_identity_given(self->entry);
+        wp_identity_renewed(renewals_of(self), &self->given,
+                            self->sent_until_wall_ms);
     } else {
         wp_sandbox_token(parts->config.sandbox_key, self->entry->ns,
                          self->entry->name, token);
@@ -185,8 +192,8 @@ wp_backend_look_at_identity(const struct wp_backend_look *look,
     if (entry->identity->call != NULL || ip[0] == '\0') {
         return 0;
     }
-    if (wp_identity_wait_ns(&entry->identity->given, backend->parts->clock) ==
-        0) {
+    if (wp_identity_renewal_begin(renewals_of(entry->identity),
+                                  &entry->identity->given)) {
         renew(entry->identity, ip);
     }
     return wp_identity_wait_ns(&entry->identity->given, backend->parts->clock);

@@ -34,10 +34,37 @@ wp_identity_sign(const struct wp_identity *identity,
  * fifths of what it is good for. */
 void wp_identity_given(struct wp_identity *identity, int64_t until_wall_ms,
                        const struct wp_clock *clock);
-/* That did not work: it is due again after a fifth of what it is good for yet,
- * 5 s to 5 min. */
-void wp_identity_failed(struct wp_identity *identity,
-                        const struct wp_clock *clock);
+/* --- The next ones, of all sandboxes --- */
+
+enum {
+    /* Under way at once: a new leader owes each sandbox one, and Pods that do
+     * not answer hold theirs for seconds. */
+    WP_IDENTITY_RENEWALS_MAX = 256,
+};
+
+struct wp_identity_renewals {
+    const struct wp_clock *clock;
+    uint32_t under_way;
+    int64_t say_from_ns; /* No line of the log before. */
+    uint64_t given_total;
+    uint64_t failed_total;
+};
+
+/* Is one due, and may it begin? It ends by exactly one of the three below.
+ * False: not now; when there are too many, it is due again in a second. */
+WP_MUST_CHECK bool
+wp_identity_renewal_begin(struct wp_identity_renewals *renewals,
+                          struct wp_identity *identity);
+/* As wp_identity_given. */
+void wp_identity_renewed(struct wp_identity_renewals *renewals,
+                         struct wp_identity *identity, int64_t until_wall_ms);
+/* It is due again after a fifth of what the Pod's is good for yet, 5 s to
+ * 5 min. People hear of it, a line in 10 s at most. */
+void wp_identity_not_renewed(struct wp_identity_renewals *renewals,
+                             struct wp_identity *identity, const char *ns,
+                             const char *sandbox, const char *reason);
+/* Nobody needs it any more. */
+void wp_identity_renewal_drop(struct wp_identity_renewals *renewals);
 /* Nanoseconds until one is due; 0: now. */
 int64_t wp_identity_wait_ns(const struct wp_identity *identity,
                             const struct wp_clock *clock);

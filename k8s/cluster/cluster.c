@@ -258,6 +258,8 @@ wp_cluster_create(const struct wp_cluster_config *config, struct wp_err *err)
         parts->config.election_ns = config->server->own_namespace;
     }
     parts->clock = config->clock;
+    cluster->renewals.clock = config->clock;
+    parts->renewals = &cluster->renewals;
     parts->post = post;
     parts->self = cluster;
     wp_random_bytes(&parts->seed, sizeof parts->seed);

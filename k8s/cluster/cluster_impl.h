@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "k8s/backend/backend.h"
+#include "k8s/bind/identity.h"
 #include "k8s/controllers/shared.h"
 #include "k8s/cluster/cluster_stats.h"
 #include "k8s/cluster/sandbox_routes.h"
@@ -30,6 +31,7 @@ struct wp_cluster_watch {
 
 struct wp_cluster {
     struct wp_parts parts;
+    struct wp_identity_renewals renewals;
     struct wp_http *http;
     struct wp_cluster_backend *backend;
     struct wp_pool_sync *pool_sync;

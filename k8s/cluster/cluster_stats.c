@@ -31,6 +31,8 @@ wp_cluster_note_stats(struct wp_cluster *cluster)
             cluster->election != NULL && wp_election_refused(cluster->election),
         .synced = wp_cluster_synced(cluster),
         .events_dropped = wp_events_dropped(cluster->parts.events),
+        .identities_renewed = cluster->renewals.given_total,
+        .identities_failed = cluster->renewals.failed_total,
         .controllers_len = cluster->controllers_len,
     };
 

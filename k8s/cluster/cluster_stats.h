@@ -37,6 +37,8 @@ struct wp_cluster_stats {
     bool refused; /* The lease, by the API server. */
     bool synced;
     uint64_t events_dropped;
+    uint64_t identities_renewed;
+    uint64_t identities_failed; /* Renewals; each is tried again. */
     struct wp_http_stats http;
     struct wp_cluster_backend_stats backend;
     struct wp_cluster_kind_stats kinds[WP_KIND_COUNT];

@@ -15,7 +15,8 @@
 
 struct wp_sandbox_refs;
 struct wp_verdicts;
-struct wp_repositories; /* k8s/bind/repositories.h */
+struct wp_repositories;      /* k8s/bind/repositories.h */
+struct wp_identity_renewals; /* k8s/bind/identity.h */
 
 /* The parts exist before any controller is created, and outlive them. */
 struct wp_parts {
@@ -30,6 +31,7 @@ struct wp_parts {
     /* NULL: Pods of templates are not checked. */
     struct wp_verdicts *verdicts;
     struct wp_repositories *repositories;
+    struct wp_identity_renewals *renewals;
     uint64_t seed;
     /* This replica leads and the stores are synced: controllers may write. */
     bool active;

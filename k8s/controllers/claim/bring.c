@@ -32,7 +32,6 @@
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
-#include "pool/base/log.h"
 #include "proto/formats/sandbox_token.h"
 #include "proto/parcel/pack.h"
 #include "proto/parcel/request.h"
@@ -46,6 +45,7 @@ struct bringing {
     struct wp_fetching *fetching; /* NULL: all of them are here. */
     struct evbuffer *parcel;      /* Until the call has it. */
     int64_t identity_until_ms;    /* 0: no new one is brought. */
+    bool renews;                  /* It is all that is brought. */
     char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
     struct wp_claim_brings brings; /* Until it is packed. */
 };
@@ -176,10 +176,19 @@ is_due(const struct wp_claim_reconcile *reconcile)
 
 /* --- Bringing --- */
 
+static struct wp_identity_renewals *
+renewals_of(const struct wp_claim_reconcile *reconcile)
+{
+    return reconcile->self->parts->renewals;
+}
+
 static void
 drop(struct bringing *bringing)
 {
     wp_list_remove(&bringing->node);
+    if (bringing->renews) {
+        wp_identity_renewal_drop(renewals_of(bringing->reconcile));
+    }
     wp_claim_brings_fini(&bringing->brings);
     wp_fetching_cancel(bringing->fetching);
     wp_bind_trees_drop(bringing->trees);
@@ -510,12 +519,9 @@ may_renew(const struct wp_claim_reconcile *reconcile)
 static void
 renewal_failed(const struct wp_claim_reconcile *reconcile, const char *reason)
 {
-    wp_log_warn("identity not renewed, it is tried again",
-                wp_kv_str("namespace", reconcile->claim->ns),
-                wp_kv_str("claim", reconcile->claim->name),
-                wp_kv_str("reason", reason));
-    wp_identity_failed(&reconcile->entry->identity,
-                       reconcile->self->parts->clock);
+    wp_identity_not_renewed(renewals_of(reconcile), &reconcile->entry->identity,
+                            reconcile->sandbox->ns, reconcile->sandbox->name,
+                            reason);
 }
 
 static void
@@ -524,10 +530,10 @@ on_renewed(void *ctx, const struct wp_bind_answer *answer)
     struct bringing *bringing = ctx;
     struct wp_claim_reconcile *reconcile = bringing->reconcile;
 
+    bringing->renews = false; /* It has ended. */
     if (answer->status == WP_OK) {
-        wp_identity_given(&reconcile->entry->identity,
-                          bringing->identity_until_ms,
-                          reconcile->self->parts->clock);
+        wp_identity_renewed(renewals_of(reconcile), &reconcile->entry->identity,
+                            bringing->identity_until_ms);
     } else {
         renewal_failed(reconcile, answer->reason);
     }
@@ -555,6 +561,7 @@ send_next(struct wp_claim_reconcile *reconcile,
         renewal_failed(reconcile, "the sandbox's server cannot be reached");
         return false;
     }
+    bringing->renews = true;
     wp_list_push_back(&reconcile->self->bringing, &bringing->node);
     return true;
 }
@@ -562,18 +569,19 @@ send_next(struct wp_claim_reconcile *reconcile,
 static bool
 renew(struct wp_claim_reconcile *reconcile)
 {
-    const struct wp_clock *clock = reconcile->self->parts->clock;
     struct wp_identity *given = &reconcile->entry->identity;
     struct wp_identity_token identity;
     bool sent = false;
 
-    if (!may_renew(reconcile) || wp_identity_wait_ns(given, clock) > 0) {
+    if (!may_renew(reconcile) ||
+        !wp_identity_renewal_begin(renewals_of(reconcile), given)) {
         return false;
     }
     if (sign(reconcile, &identity) != WP_OK) {
         renewal_failed(reconcile, reconcile->err.msg);
     } else if (identity.text[0] == '\0') {
-        wp_identity_given(given, identity.until_wall_ms, clock);
+        wp_identity_renewed(renewals_of(reconcile), given,
+                            identity.until_wall_ms);
     } else {
         sent = send_next(reconcile, &identity);
     }

@@ -89,6 +89,7 @@ class World(Case):
         self.dir = tempfile.mkdtemp(prefix="wp-k8s-bind-")
         self.addCleanup(shutil.rmtree, self.dir)
         self.port = free_port()
+        self.servers = {}
         self.key = os.path.join(self.dir, "key")
         with open(os.open(self.key, os.O_WRONLY | os.O_CREAT, 0o600), "w",
                   encoding="ascii") as handle:
@@ -136,6 +137,7 @@ class World(Case):
                  workspace, "--bound-dir", os.path.join(own, "bound")],
                 env={**env, "PATH": os.environ["PATH"]}, stdout=log,
                 stderr=log)
+        self.servers[name] = server
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
         eventually(lambda: os.path.exists(ports), "the server's port")

@@ -8,6 +8,7 @@ arguments].
 import datetime
 import json
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -129,6 +130,27 @@ class Calls(Signed):
         _, after = self.identity(daemon, lease.sandbox, but=token)
         self.assertGreater(after["exp"], claims["exp"] + 500)
         self.assertEqual(after["sub"], claims["sub"])
+
+    def test_a_sandbox_that_hangs(self):
+        """Its server stands still: people hear of it, and the next identity
+        comes once it goes on."""
+        daemon = self.begin(replicas=1)
+        name, = self.serve_all()
+        lease = self.identified(daemon, "g", lease_ms=30000).lease
+        token, _ = self.identity(daemon, name)
+        server = self.servers[name]
+        server.send_signal(signal.SIGSTOP)
+        try:
+            self.call(daemon, "Renew", pb.RenewRequest(
+                token=lease.token, ttl_ms=600000), pb.RenewResponse)
+            eventually(lambda: "an identity was not renewed" in
+                       daemon.messages(), "the log to say so")
+            eventually(lambda: "warmpool_cluster_identities_failed_total 1\n"
+                       in daemon.get("/metrics")[1], "it to be counted")
+        finally:
+            server.send_signal(signal.SIGCONT)
+        self.identity(daemon, name, but=token)
+        self.assertNotIn(token, daemon.messages())
 
     def next_leader(self, *flags):
         daemon = self.begin(*flags)
