@@ -127,6 +127,7 @@ struct wp_sandbox {
     struct event identity_timer;
     char audience[WP_AUDIENCE_MAX + 1]; /* Of its identity; "": none. */
     int64_t identity_ttl_ms;
+    bool identity_unrecorded;  /* The record does not say so yet. */
     int64_t identity_until_ms; /* Wall; of the one that it has. */
     /* sandbox_freeze.c */
     struct event look_timer;

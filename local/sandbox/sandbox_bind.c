@@ -151,13 +151,16 @@ hand_over(const struct wp_sandbox *sandbox, const struct wp_bind_op *op)
                            MSG_NOSIGNAL | MSG_DONTWAIT) == n;
 }
 
-/* Its egress is as its claim wants it. */
+/* Its egress is as its claim wants it. What is to be known after a restart is
+ * written while its init is at work: a daemon that dies before has answered
+ * nobody, and a repeat of the claim is bound anew. */
 static void
 bind_on(struct wp_sandbox *sandbox)
 {
     const struct wp_bind_op *op;
     enum wp_status status = WP_OK;
     struct wp_err err;
+    bool init_has_to;
 
     if (wp_list_empty(&sandbox->binds)) {
         return; /* Given up meanwhile. */
@@ -167,13 +170,18 @@ bind_on(struct wp_sandbox *sandbox)
         status = wp_sandbox_identify(sandbox, op->audience, op->identity_ttl_ms,
                                      &err);
     }
+    init_has_to = op->fd >= 0;
+    if (status == WP_OK && init_has_to &&
+        (!send_trees(op, sandbox->control_fd) || !hand_over(sandbox, op))) {
+        status = wp_err_set(&err, WP_UNAVAILABLE, "its init does not read");
+    }
+    if (status == WP_OK) {
+        status = wp_sandbox_record_identity(sandbox, &err);
+    }
     if (status != WP_OK) {
         wp_sandbox_end_binds(sandbox, status, err.msg);
-    } else if (op->fd < 0) {
+    } else if (!init_has_to) {
         wp_sandbox_end_binds(sandbox, WP_OK, "");
-    } else if (!send_trees(op, sandbox->control_fd) ||
-               !hand_over(sandbox, op)) {
-        wp_sandbox_end_binds(sandbox, WP_UNAVAILABLE, "its init does not read");
     }
 }
 

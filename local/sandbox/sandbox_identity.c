@@ -65,22 +65,28 @@ enum wp_status
 wp_sandbox_identify(struct wp_sandbox *sandbox, const char *audience,
                     int64_t ttl_ms, struct wp_err *err)
 {
-    enum wp_status status = WP_OK;
-
     if (strcmp(sandbox->audience, audience) != 0 ||
         sandbox->identity_ttl_ms != ttl_ms) {
         (void)snprintf(sandbox->audience, sizeof sandbox->audience, "%s",
                        audience);
         sandbox->identity_ttl_ms = ttl_ms;
-        status = wp_sandbox_record_claimed(sandbox, err);
+        sandbox->identity_unrecorded = true;
     }
-    if (status == WP_OK) {
-        status = give(sandbox, err);
-    }
-    if (status != WP_OK) {
+    if (give(sandbox, err) != WP_OK) {
         return wp_err_wrap(err, "identity");
     }
     look_again(sandbox);
+    return WP_OK;
+}
+
+enum wp_status
+wp_sandbox_record_identity(struct wp_sandbox *sandbox, struct wp_err *err)
+{
+    if (sandbox->identity_unrecorded &&
+        wp_sandbox_record_claimed(sandbox, err) != WP_OK) {
+        return wp_err_wrap(err, "identity");
+    }
+    sandbox->identity_unrecorded = false;
     return WP_OK;
 }
 

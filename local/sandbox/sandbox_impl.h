@@ -47,12 +47,16 @@ WP_MUST_CHECK enum wp_status wp_sandbox_narrow(struct wp_sandbox *sandbox,
 
 /* --- sandbox_identity.c --- */
 
-/* Gives it an identity, from here on for as long as it is leased. Not WP_OK: it
- * has none. */
+/* Gives it an identity, from here on for as long as it is leased; after a
+ * restart of the daemon, too, once wp_sandbox_record_identity was WP_OK. Not
+ * WP_OK: it has none. */
 WP_MUST_CHECK enum wp_status wp_sandbox_identify(struct wp_sandbox *sandbox,
                                                  const char *audience,
                                                  int64_t ttl_ms,
                                                  struct wp_err *err);
+/* Its record says so. Nothing is written that it says already. */
+WP_MUST_CHECK enum wp_status
+wp_sandbox_record_identity(struct wp_sandbox *sandbox, struct wp_err *err);
 void wp_sandbox_on_identity_timer(int fd, short what, void *arg);
 
 /* --- sandbox_freeze.c --- */
