@@ -96,7 +96,8 @@ wp_backend_sign(const struct wp_sandbox_ref *entry,
     }
     status = wp_identity_sign(
         &self->given, self->backend->parts->config.identities, &lease,
-        wp_str_from(self->audience), self->ttl_ms, token, err);
+        &(struct wp_identity_wanted){wp_str_from(self->audience), self->ttl_ms},
+        token, err);
     self->sent_until_wall_ms = token->until_wall_ms;
     return status;
 }

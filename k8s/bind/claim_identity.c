@@ -32,11 +32,10 @@ sign(const struct wp_claim_identity *about, const struct wp_identity *given,
      struct wp_identity_token *token, struct wp_err *err)
 {
     struct wp_claim_info lease;
-    struct wp_str audience;
-    int64_t ttl_ms = 0;
+    struct wp_identity_wanted wanted = {.ttl_ms = 0};
 
-    if (wp_claim_brings_read_identity(identity, &audience, &ttl_ms, err) !=
-        WP_OK) {
+    if (wp_claim_brings_read_identity(identity, &wanted.audience,
+                                      &wanted.ttl_ms, err) != WP_OK) {
         return wp_err_wrap(err, "identity");
     }
     if (!lease_of(about, &lease)) {
@@ -44,8 +43,7 @@ sign(const struct wp_claim_identity *about, const struct wp_identity *given,
                           "identity: the name of the claim, its pool or its "
                           "Sandbox is too long for one");
     }
-    return wp_identity_sign(given, signer, &lease, audience, ttl_ms, token,
-                            err);
+    return wp_identity_sign(given, signer, &lease, &wanted, token, err);
 }
 
 enum wp_status

@@ -16,15 +16,16 @@ _Static_assert((int)WP_IDENTITY_TOKEN_MAX <= (int)WP_IDENTITY_TEXT_MAX,
 enum wp_status
 wp_identity_sign(const struct wp_identity *identity,
                  const struct wp_cluster_identity *signer,
-                 const struct wp_claim_info *lease, struct wp_str audience,
-                 int64_t ttl_ms, struct wp_identity_token *token,
-                 struct wp_err *err)
+                 const struct wp_claim_info *lease,
+                 const struct wp_identity_wanted *wanted,
+                 struct wp_identity_token *token, struct wp_err *err)
 {
     enum wp_status status =
-        signer == NULL ? wp_err_set(err, WP_FAILED_PRECONDITION,
-                                    "the daemon has no identity_secret")
-                       : signer->sign(signer->ctx, lease, audience, ttl_ms,
-                                      token->text, &token->until_wall_ms, err);
+        signer == NULL
+            ? wp_err_set(err, WP_FAILED_PRECONDITION,
+                         "the daemon has no identity_secret")
+            : signer->sign(signer->ctx, lease, wanted->audience, wanted->ttl_ms,
+                           token->text, &token->until_wall_ms, err);
 
     if (status != WP_OK) {
         return wp_err_wrap(err, "identity");

@@ -16,6 +16,12 @@ struct wp_identity {
     int64_t due_ns;        /* Monotonic; the next is made then. */
 };
 
+/* What a claim asks for. */
+struct wp_identity_wanted {
+    struct wp_str audience;
+    int64_t ttl_ms; /* 0: the daemon's. */
+};
+
 /* One that is to be sent. Wiped by its user. */
 struct wp_identity_token {
     char text[WP_IDENTITY_TOKEN_MAX + 1]; /* "": nothing new. */
@@ -27,9 +33,9 @@ struct wp_identity_token {
 WP_MUST_CHECK enum wp_status
 wp_identity_sign(const struct wp_identity *identity,
                  const struct wp_cluster_identity *signer,
-                 const struct wp_claim_info *lease, struct wp_str audience,
-                 int64_t ttl_ms, struct wp_identity_token *token,
-                 struct wp_err *err);
+                 const struct wp_claim_info *lease,
+                 const struct wp_identity_wanted *wanted,
+                 struct wp_identity_token *token, struct wp_err *err);
 /* The Pod has that one now, or needs no new one: the next is due after two
  * fifths of what it is good for. */
 void wp_identity_given(struct wp_identity *identity, int64_t until_wall_ms,

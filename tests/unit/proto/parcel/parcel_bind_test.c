@@ -214,6 +214,7 @@ test_identity(void **state)
     expect_file(bound, "identity", "another", 7, 0400);
     assert_int_not_equal(access(at(bound, "identity.new"), F_OK), 0);
     assert_false(wp_bind_identity(at(bound, "none"), "x", 1));
+    wp_bind_command_fini(&command);
     put(WP_PARCEL_IDENTITY, 0, "B", ""); /* A second one. */
     (void)snprintf(message, sizeof message, "identity 'B': %s",
                    strerror(EEXIST));
