@@ -26,6 +26,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
 
+# Memory for processor time: a sixth less of it, where several run beside each other.
+GO = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
+
+
 class Unavailable(Exception):
     """The programs of a control plane cannot be had here."""
 
@@ -115,7 +119,7 @@ class Cluster:
             self.processes[name] = subprocess.Popen(
                 self.commands[name], stdout=log, stderr=log,
                 stdin=subprocess.DEVNULL, cwd=self.dir,
-                start_new_session=True)
+                start_new_session=True, env={**os.environ, **GO})
         return self.processes[name]
 
     def kill(self, name, sig=signal.SIGKILL):
