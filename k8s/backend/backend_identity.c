@@ -3,6 +3,7 @@
  *
  * What they are about is a part of the lease's annotation, so the next leader
  * goes on. It gives a new one at once: what the Pod has it does not know. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,11 @@
 #include "k8s/bind/identity.h"
 #include "pool/base/assert.h"
 #include "proto/formats/sandbox_token.h"
+
+enum {
+    SEALED_MAX = WP_NAMESPACE_MAX + WP_SANDBOX_NAME_MAX + WP_TENANT_MAX +
+                 WP_CLAIM_ID_MAX + WP_AUDIENCE_MAX + 64,
+};
 
 /* Its entry in the table owns it. */
 struct wp_sandbox_identity {
@@ -67,14 +73,46 @@ wp_backend_want_identity(struct wp_cluster_backend *backend,
     return true;
 }
 
+/* What the seal of a lease's note is of: texts without line ends. */
+static struct wp_str
+sealed(const struct wp_sandbox_ref *entry, const struct wp_lease_note *note,
+       char out[SEALED_MAX])
+{
+    int n = snprintf(out, SEALED_MAX,
+                     "%s\n%s\n%s\n%s\n%" PRIu64 "\n%" PRId64 "\n%s", entry->ns,
+                     entry->name, note->tenant, note->claim_id, note->fence,
+                     note->identity_ttl_ms, note->audience);
+
+    WP_ASSERT(n > 0 && n < SEALED_MAX);
+    return (struct wp_str){out, (size_t)n};
+}
+
 void
 wp_backend_note_identity(struct wp_sandbox_ref *entry)
 {
-    if (entry->lease != NULL && entry->identity != NULL) {
-        memcpy(entry->lease->audience, entry->identity->audience,
-               sizeof entry->lease->audience);
-        entry->lease->identity_ttl_ms = entry->identity->ttl_ms;
+    struct wp_lease_note *lease = entry->lease;
+    char text[SEALED_MAX];
+
+    if (lease != NULL && entry->identity != NULL) {
+        memcpy(lease->audience, entry->identity->audience,
+               sizeof lease->audience);
+        lease->identity_ttl_ms = entry->identity->ttl_ms;
+        wp_sandbox_seal(entry->identity->backend->parts->config.sandbox_key,
+                        sealed(entry, lease, text), lease->identity_seal);
     }
+}
+
+/* Does the note tell of an identity, by a daemon's own hand? Who may change
+ * Sandboxes must not choose for whom another's are. */
+static bool
+is_sealed(const struct wp_cluster_backend *backend,
+          const struct wp_sandbox_ref *entry, const struct wp_lease_note *note)
+{
+    char text[SEALED_MAX];
+
+    return note != NULL && note->audience[0] != '\0' &&
+           wp_sandbox_seal_fits(backend->parts->config.sandbox_key,
+                                sealed(entry, note, text), note->identity_seal);
 }
 
 enum wp_status
@@ -184,7 +222,7 @@ wp_backend_look_at_identity(const struct wp_backend_look *look,
         return 0;
     }
     if (entry->identity == NULL &&
-        (note == NULL ||
+        (!is_sealed(backend, entry, note) ||
          !wp_backend_want_identity(backend, entry, note->audience,
                                    note->identity_ttl_ms) ||
          entry->identity == NULL)) {

@@ -33,7 +33,8 @@ says_identity(const struct wp_lease_note *note,
               const struct wp_lease_note *lease)
 {
     return strcmp(note->audience, lease->audience) == 0 &&
-           note->identity_ttl_ms == lease->identity_ttl_ms;
+           note->identity_ttl_ms == lease->identity_ttl_ms &&
+           strcmp(note->identity_seal, lease->identity_seal) == 0;
 }
 
 /* As long again as it lasts from now on. */
@@ -73,6 +74,8 @@ wp_backend_set_lease(struct wp_cluster_backend *backend,
     if (entry->identity == NULL) {
         memcpy(entry->lease->audience, note.audience, sizeof note.audience);
         entry->lease->identity_ttl_ms = note.identity_ttl_ms;
+        memcpy(entry->lease->identity_seal, note.identity_seal,
+               sizeof note.identity_seal);
     }
     if (note.until_wall_ms >= lease->deadline_wall_ms &&
         says_identity(&note, entry->lease)) {

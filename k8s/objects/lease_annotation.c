@@ -36,6 +36,7 @@ wp_lease_note_write(const struct wp_lease_note *note,
         (void)wp_json_set_text(json, "audience", note->audience);
         (void)wp_json_set(json, "identityTtl",
                           json_integer((json_int_t)note->identity_ttl_ms));
+        (void)wp_json_set_text(json, "identitySeal", note->identity_seal);
     }
     len = json_dumpb(json, out, WP_LEASE_NOTE_MAX - 1, JSON_COMPACT);
     WP_ASSERT(len > 0 && len < WP_LEASE_NOTE_MAX);
@@ -81,19 +82,26 @@ read_optional(const json_t *json, struct wp_lease_note *note)
     if (!read_text(json, "pool", note->pool, sizeof note->pool)) {
         note->pool[0] = '\0';
     }
-    if (!read_text(json, "audience", note->audience, sizeof note->audience)) {
-        note->audience[0] = '\0';
-    }
-    if (note->audience[0] == '\0' ||
-        !read_number(json, "identityTtl", &note->identity_ttl_ms)) {
-        note->identity_ttl_ms = 0;
-    }
     if (read_number(json, "served", &served) && served <= WP_SERVED_COLD) {
         note->served = (uint32_t)served;
     }
     note->fingerprint = strtoull(request, &end, 16);
     if (*end != '\0') {
         note->fingerprint = 0;
+    }
+}
+
+static void
+read_identity(const json_t *json, struct wp_lease_note *note)
+{
+    if (!read_text(json, "audience", note->audience, sizeof note->audience) ||
+        !read_number(json, "identityTtl", &note->identity_ttl_ms) ||
+        !read_text(json, "identitySeal", note->identity_seal,
+                   sizeof note->identity_seal) ||
+        note->audience[0] == '\0') {
+        memset(note->audience, 0, sizeof note->audience);
+        memset(note->identity_seal, 0, sizeof note->identity_seal);
+        note->identity_ttl_ms = 0;
     }
 }
 
@@ -119,6 +127,7 @@ wp_lease_note_read(const char *text, struct wp_lease_note *note)
     note->fence = (uint64_t)fence;
     if (whole) {
         read_optional(json, note);
+        read_identity(json, note);
     }
     json_decref(json);
     return whole;

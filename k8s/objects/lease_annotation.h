@@ -23,7 +23,8 @@ enum {
     /* Each character of the texts may be written as \u0000. */
     WP_LEASE_NOTE_MAX = 6 * (WP_CLAIM_ID_MAX + WP_TENANT_MAX +
                              WP_POOL_NAME_MAX + WP_AUDIENCE_MAX) +
-                        384,
+                        480,
+    WP_LEASE_NOTE_SEAL = 64, /* Hexadecimal digits. */
 };
 
 struct wp_lease_note {
@@ -39,6 +40,8 @@ struct wp_lease_note {
     /* Of the signed identity that the sandbox has; "": none. */
     char audience[WP_AUDIENCE_MAX + 1];
     int64_t identity_ttl_ms;
+    /* Shows that a daemon wrote the two for this lease, and nobody else. */
+    char identity_seal[WP_LEASE_NOTE_SEAL + 1];
 };
 
 /* Any thread. */

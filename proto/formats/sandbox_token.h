@@ -25,6 +25,13 @@ enum {
 /* The token of the sandbox of that name; terminated. */
 void wp_sandbox_token(const uint8_t key[WP_SANDBOX_KEY_LEN], const char *ns,
                       const char *name, char out[WP_SANDBOX_TOKEN_TEXT + 1]);
+/* Shows that whoever has the key wrote text; no sandbox's token is the same.
+ * Terminated. */
+void wp_sandbox_seal(const uint8_t key[WP_SANDBOX_KEY_LEN], struct wp_str text,
+                     char out[WP_SANDBOX_TOKEN_TEXT + 1]);
+/* Is it the seal of text? Takes as long for a wrong one. */
+bool wp_sandbox_seal_fits(const uint8_t key[WP_SANDBOX_KEY_LEN],
+                          struct wp_str text, const char *seal);
 /* The SHA-256 of a token's text; terminated. */
 void wp_sandbox_token_digest(struct wp_str token,
                              char out[WP_SANDBOX_TOKEN_TEXT + 1]);

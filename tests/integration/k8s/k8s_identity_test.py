@@ -173,6 +173,25 @@ class Calls(Signed):
     def test_the_next_leader_goes_on_with_leases_on_disk(self):
         self.next_leader("--lease-store=sqlite")
 
+    def test_an_annotation_that_somebody_changed(self):
+        """Who may change Sandboxes does not choose whom another's are for."""
+        daemon = self.begin()
+        self.serve_all()
+        lease = self.identified(daemon, "g").lease
+        token, _ = self.identity(daemon, lease.sandbox)
+        daemon.kill()
+        note = json.loads(self.api.get("sandboxes", NS, lease.sandbox)["metadata"][
+            "annotations"]["warmpool.dev/lease"])
+        self.assertEqual(note["audience"], AUDIENCE)
+        note["audience"] = "https://bank.test"
+        self.api.patch("sandboxes", NS, lease.sandbox, {"metadata": {"annotations": {
+            "warmpool.dev/lease": json.dumps(note)}}})
+        daemon.start()
+        eventually(lambda: self.leads(daemon), "the daemon to lead again")
+        # One that is as it was is renewed meanwhile.
+        self.identified(daemon, "h")
+        self.assertEqual(self.sh(lease.sandbox, SHOW), token)
+
     def test_replicas_publish_the_same_keys(self):
         daemon = self.begin()
         second = self.daemon(f"--sandbox-port={self.port}",

@@ -148,6 +148,7 @@ a_note_is_read_as_it_was_written(void **state)
     memset(note.pool, '\x02', WP_POOL_NAME_MAX);
     memset(note.audience, '\x03', WP_AUDIENCE_MAX);
     note.identity_ttl_ms = INT64_MAX;
+    memset(note.identity_seal, 'f', WP_LEASE_NOTE_SEAL);
     wp_lease_note_write(&note, text);
     assert_true(wp_lease_note_read(text, &again));
     assert_memory_equal(&note, &again, sizeof note);
@@ -156,6 +157,7 @@ a_note_is_read_as_it_was_written(void **state)
     (void)snprintf(note.pool, sizeof note.pool, "p");
     (void)snprintf(note.audience, sizeof note.audience, "api");
     note.identity_ttl_ms = 60000;
+    (void)snprintf(note.identity_seal, sizeof note.identity_seal, "ab");
     wp_lease_note_write(&note, text);
     assert_string_equal(text, "{\"claimId\":\"job-1\",\"tenant\":\"\","
                               "\"fence\":7,\"deadline\":1767225600000,"
@@ -163,7 +165,8 @@ a_note_is_read_as_it_was_written(void **state)
                               "\"granted\":1767225500000,\"pool\":\"p\","
                               "\"request\":\"fffffffffffffffe\","
                               "\"served\":2,\"audience\":\"api\","
-                              "\"identityTtl\":60000}");
+                              "\"identityTtl\":60000,"
+                              "\"identitySeal\":\"ab\"}");
     /* By a version that wrote less. */
     assert_true(wp_lease_note_read("{\"claimId\":\"a\",\"tenant\":\"\","
                                    "\"fence\":7,\"deadline\":9}",

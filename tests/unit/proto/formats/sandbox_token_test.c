@@ -60,12 +60,33 @@ test_one_token_fits_one_sandbox(void **state)
     assert_false(wp_sandbox_token_fits(wp_str_from(token), digest));
 }
 
+static void
+test_a_seal_is_of_one_text(void **state)
+{
+    uint8_t key[WP_SANDBOX_KEY_LEN] = {1};
+    char seal[WP_SANDBOX_TOKEN_TEXT + 1];
+    char token[WP_SANDBOX_TOKEN_TEXT + 1];
+
+    (void)state;
+    wp_sandbox_seal(key, WP_STR("a/box"), seal);
+    assert_true(wp_sandbox_seal_fits(key, WP_STR("a/box"), seal));
+    assert_false(wp_sandbox_seal_fits(key, WP_STR("a/bo"), seal));
+    assert_false(wp_sandbox_seal_fits(key, WP_STR("a/box"), ""));
+    wp_sandbox_token(key, "a", "box", token);
+    assert_string_not_equal(token, seal);
+    seal[63] = seal[63] == '0' ? '1' : '0';
+    assert_false(wp_sandbox_seal_fits(key, WP_STR("a/box"), seal));
+    seal[63] = '\0';
+    assert_false(wp_sandbox_seal_fits(key, WP_STR("a/box"), seal));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_values),
         cmocka_unit_test(test_one_token_fits_one_sandbox),
+        cmocka_unit_test(test_a_seal_is_of_one_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
