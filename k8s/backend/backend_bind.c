@@ -344,7 +344,7 @@ enum wp_status
 wp_backend_bind(void *self, struct wp_bind_op *op)
 {
     struct wp_cluster_backend *backend = self;
-    size_t size = wp_parcel_size(op->binding);
+    size_t size = wp_parcel_size(op->binding, WP_STR(""));
     bool fetches = op->binding->n_repositories > 0;
     struct asked *asked = NULL;
     struct wp_bind_trees *trees = NULL;
@@ -378,7 +378,7 @@ wp_backend_bind(void *self, struct wp_bind_op *op)
     };
     WP_ASSERT(wp_str_copy(op->binding->audience, asked->audience,
                           sizeof asked->audience));
-    wp_parcel_fill(op->binding, asked->parcel);
+    wp_parcel_fill(op->binding, WP_STR(""), asked->parcel);
     wp_cluster_channel_to_cluster(backend->channel, &asked->base);
     return WP_PENDING;
 }

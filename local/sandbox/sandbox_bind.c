@@ -22,6 +22,8 @@
 #include "proto/parcel/pack.h"
 #include "proto/parcel/parcel.h"
 
+#define IDENTITY_PATH WP_ROOT_BOUND "/" WP_IDENTITY_FILE
+
 enum {
     BINDS_MAX = 256, /* Under way at once, each with its parcel. */
 };
@@ -44,7 +46,7 @@ pack(const struct wp_binding *binding, size_t size)
         map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     if (map != MAP_FAILED) {
-        wp_parcel_fill(binding, map);
+        wp_parcel_fill(binding, WP_STR(IDENTITY_PATH), map);
         (void)munmap(map, size);
         if (fcntl(fd, F_ADD_SEALS,
                   F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) ==
@@ -289,7 +291,7 @@ wp_local_bind(void *self, struct wp_bind_op *op)
 {
     struct wp_local *local = self;
     const char *lack = "binding: too many sandboxes are being bound; try again";
-    size_t size = wp_parcel_size(op->binding);
+    size_t size = wp_parcel_size(op->binding, WP_STR(IDENTITY_PATH));
     bool fetches = op->binding->n_repositories > 0;
     bool init_has_to = size > 0 || fetches;
 

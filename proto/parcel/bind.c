@@ -229,8 +229,10 @@ take_identity(struct taking *t, const struct wp_parcel_entry *entry)
         return refuse_entry(t, "identity", entry);
     }
     t->identified = true;
-    variable.second = path;
-    variable.second_len = (size_t)n;
+    if (variable.second_len == 0) {
+        variable.second = path;
+        variable.second_len = (size_t)n;
+    }
     add_env(t, &variable);
     return true;
 }

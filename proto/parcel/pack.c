@@ -27,7 +27,7 @@ put(uint8_t *at, enum wp_parcel_kind kind, uint32_t number, struct wp_str first,
 }
 
 size_t
-wp_parcel_size(const struct wp_binding *binding)
+wp_parcel_size(const struct wp_binding *binding, struct wp_str identity)
 {
     size_t entries = (size_t)binding->n_env + binding->n_secrets +
                      binding->n_files + binding->n_command +
@@ -47,13 +47,14 @@ wp_parcel_size(const struct wp_binding *binding)
         size += binding->command[i].len;
     }
     if (binding->audience.len > 0) {
-        size += WP_PARCEL_HEAD + sizeof WP_IDENTITY_ENV - 1;
+        size += WP_PARCEL_HEAD + sizeof WP_IDENTITY_ENV - 1 + identity.len;
     }
     return size;
 }
 
 void
-wp_parcel_fill(const struct wp_binding *binding, uint8_t *at)
+wp_parcel_fill(const struct wp_binding *binding, struct wp_str identity,
+               uint8_t *at)
 {
     for (uint32_t i = 0; i < binding->n_env; i++) {
         at = put(at, WP_PARCEL_ENV, 0, binding->env[i].name,
@@ -71,8 +72,7 @@ wp_parcel_fill(const struct wp_binding *binding, uint8_t *at)
         at = put(at, WP_PARCEL_FILE, file->mode, file->path, file->content);
     }
     if (binding->audience.len > 0) {
-        at =
-            put(at, WP_PARCEL_IDENTITY, 0, WP_STR(WP_IDENTITY_ENV), WP_STR(""));
+        at = put(at, WP_PARCEL_IDENTITY, 0, WP_STR(WP_IDENTITY_ENV), identity);
     }
     if (binding->working_dir.len > 0) {
         at = put(at, WP_PARCEL_DIR, 0, binding->working_dir, WP_STR(""));

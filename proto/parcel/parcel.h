@@ -11,7 +11,8 @@
  *   FILE   mode           path    content
  *   DIR                   path
  *   WORD                  word
- *   IDENTITY              name            a variable, for the file's path
+ *   IDENTITY              name    path    a variable; the file is there. path
+ *                                         "": in the folder of what is bound
  *
  * Pure; any thread. */
 #ifndef WP_PROTO_PARCEL_PARCEL_H

@@ -264,13 +264,13 @@ pack(struct bringing *bringing)
 {
     const struct wp_parts *parts = bringing->reconcile->self->parts;
     const struct wp_binding *binding = &bringing->brings.binding;
-    size_t size = wp_parcel_size(binding);
+    size_t size = wp_parcel_size(binding, WP_STR(""));
     size_t more = add_repositories(binding, NULL);
     uint8_t *bytes = malloc(size + more + 1);
 
     bringing->parcel = evbuffer_new();
     WP_ASSERT(bytes != NULL && bringing->parcel != NULL);
-    wp_parcel_fill(binding, bytes);
+    wp_parcel_fill(binding, WP_STR(""), bytes);
     (void)add_repositories(binding, bytes + size);
     (void)snprintf(bringing->fingerprint, sizeof bringing->fingerprint,
                    "%016" PRIx64,

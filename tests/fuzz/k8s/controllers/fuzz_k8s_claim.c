@@ -108,7 +108,7 @@ bring(const struct wp_object *claim, const struct wp_object *templ)
         if (secret == NULL ||
             wp_claim_brings_take(&brings, secret, brings.whole, &err) ==
                 WP_OK) {
-            check(wp_parcel_size(&brings.binding) <= WP_PARCEL_MAX);
+            check(wp_parcel_size(&brings.binding, WP_STR("")) <= WP_PARCEL_MAX);
         } else {
             check(err.msg[0] != '\0');
         }

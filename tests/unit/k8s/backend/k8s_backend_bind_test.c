@@ -73,7 +73,7 @@ listen_anywhere(void)
 static bool
 hear(void)
 {
-    size_t whole = wp_parcel_size(&binding);
+    size_t whole = wp_parcel_size(&binding, WP_STR(""));
     const char *end;
     ssize_t n;
 
@@ -207,9 +207,9 @@ brought_once_its_lease_is_written(void **state)
     assert_non_null(strstr(heard, field));
     assert_non_null(
         strstr(heard, "\r\nX-Warmpool-Binding: 00000000000000ab\r\n"));
-    wp_parcel_fill(&binding, parcel);
+    wp_parcel_fill(&binding, WP_STR(""), parcel);
     assert_memory_equal(strstr(heard, "\r\n\r\n") + 4, parcel,
-                        wp_parcel_size(&binding));
+                        wp_parcel_size(&binding, WP_STR("")));
     assert_int_equal(first.answers + again.answers, 0);
     say(BOUND);
     assert_true(until(is_answered, &first));

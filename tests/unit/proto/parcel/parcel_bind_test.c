@@ -215,7 +215,7 @@ test_identity(void **state)
     assert_int_not_equal(access(at(bound, "identity.new"), F_OK), 0);
     assert_false(wp_bind_identity(at(bound, "none"), "x", 1));
     wp_bind_command_fini(&command);
-    put(WP_PARCEL_IDENTITY, 0, "B", ""); /* A second one. */
+    put(WP_PARCEL_IDENTITY, 0, "B", "/x"); /* A second one. */
     (void)snprintf(message, sizeof message, "identity 'B': %s",
                    strerror(EEXIST));
     expect_refused(message);
