@@ -8,9 +8,9 @@
 #include "pool/binding.h"
 
 /* Of a binding within limits.h: at most WP_PARCEL_MAX; 0: nothing of it is for
- * a parcel. identity: the path of its identity's file in the sandbox, "": in the
- * folder of what is bound, wherever that is; for one without an identity it does
- * not count. */
+ * a parcel. identity: the path of its identity's file in the sandbox, or "": it
+ * is in the folder of what is bound, wherever that is. For one without an
+ * identity it does not count. */
 size_t wp_parcel_size(const struct wp_binding *binding, struct wp_str identity);
 /* Writes as many bytes. */
 void wp_parcel_fill(const struct wp_binding *binding, struct wp_str identity,
