@@ -14,6 +14,8 @@
 #include "pool/base/assert.h"
 #include "proto/formats/sandbox_token.h"
 
+#define NOT_LEASED_NS (1 * WP_NS_PER_S)
+
 enum {
     SEALED_MAX = WP_NAMESPACE_MAX + WP_SANDBOX_NAME_MAX + WP_TENANT_MAX +
                  WP_CLAIM_ID_MAX + WP_AUDIENCE_MAX + 64,
@@ -115,6 +117,16 @@ is_sealed(const struct wp_cluster_backend *backend,
                                 sealed(entry, note, text), note->identity_seal);
 }
 
+/* The core knows of it: not after its end, nor before a new leader was told. */
+static bool
+find_lease(const struct wp_sandbox_identity *self, struct wp_claim_info *out)
+{
+    return wp_pools_find_sandbox(self->backend->parts->core.pools,
+                                 wp_str_from(self->entry->name),
+                                 out) == WP_OK &&
+           wp_slot_ref_eq(out->ref, self->entry->ref);
+}
+
 enum wp_status
 wp_backend_sign(const struct wp_sandbox_ref *entry,
                 struct wp_identity_token *token, struct wp_err *err)
@@ -127,9 +139,7 @@ wp_backend_sign(const struct wp_sandbox_ref *entry,
     if (self == NULL) {
         return WP_OK;
     }
-    if (wp_pools_find_sandbox(self->backend->parts->core.pools,
-                              wp_str_from(entry->name), &lease) != WP_OK ||
-        !wp_slot_ref_eq(lease.ref, entry->ref)) {
+    if (!find_lease(self, &lease)) {
         return wp_err_set(err, WP_UNAVAILABLE, "identity: it is not leased");
     }
     status = wp_identity_sign(
@@ -216,6 +226,7 @@ wp_backend_look_at_identity(const struct wp_backend_look *look,
     struct wp_cluster_backend *backend = look->backend;
     struct wp_sandbox_ref *entry = look->entry;
     const char *ip = wp_sandbox_view(look->sandbox)->pod_ip;
+    struct wp_claim_info lease;
 
     if (entry->lost || entry->phase != WP_SANDBOX_ADOPTED ||
         entry->binding != NULL || backend->parts->config.sandbox_key == NULL) {
@@ -230,6 +241,9 @@ wp_backend_look_at_identity(const struct wp_backend_look *look,
     }
     if (entry->identity->call != NULL || ip[0] == '\0') {
         return 0;
+    }
+    if (!find_lease(entry->identity, &lease)) {
+        return NOT_LEASED_NS;
     }
     if (wp_identity_renewal_begin(renewals_of(entry->identity),
                                   &entry->identity->given)) {

@@ -178,7 +178,9 @@ class Calls(Signed):
         daemon = self.begin()
         self.serve_all()
         lease = self.identified(daemon, "g").lease
+        other = self.identified(daemon, "h").lease
         token, _ = self.identity(daemon, lease.sandbox)
+        others, _ = self.identity(daemon, other.sandbox)
         daemon.kill()
         note = json.loads(self.api.get("sandboxes", NS, lease.sandbox)["metadata"][
             "annotations"]["warmpool.dev/lease"])
@@ -189,7 +191,7 @@ class Calls(Signed):
         daemon.start()
         eventually(lambda: self.leads(daemon), "the daemon to lead again")
         # One that is as it was is renewed meanwhile.
-        self.identified(daemon, "h")
+        self.identity(daemon, other.sandbox, but=others)
         self.assertEqual(self.sh(lease.sandbox, SHOW), token)
 
     def test_replicas_publish_the_same_keys(self):
