@@ -110,9 +110,10 @@ static const struct setting settings[] = {
      "has to show (default none: nobody is asked). The daemon sets it\n"
      "in a cluster."},
     {"--token-for", "WARMPOOL_RUNTIME_TOKEN_FOR", SCOPE, AT(token_for), 0, 0,
-     "control or all (default control, which is /v1/exec and /v1/bind;\n"
-     "all leaves only /healthz and /v1/health open; over gRPC the token\n"
-     "may also come as 'authorization: Bearer TOKEN')."},
+     "control or all (default control, which is /v1/exec, /v1/bind and\n"
+     "/v1/identity; all leaves only /healthz and /v1/health open;\n"
+     "over gRPC the token may also come as 'authorization: Bearer\n"
+     "TOKEN')."},
     {"--bound-dir", "WARMPOOL_BOUND_DIR", TEXT, AT(bound_dir), 0, 0,
      "Folder in memory, made if it is not there, for variables and\n"
      "secrets that the sandbox's claim brings in a cluster (default\n"

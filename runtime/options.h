@@ -19,7 +19,7 @@ enum {
 /* What needs the token. */
 enum wp_token_scope {
     WP_TOKEN_FOR_CONTROL, /* What no client of agent-sandbox knows: /v1/exec,
-                             /v1/bind. */
+                             /v1/bind, /v1/identity. */
     WP_TOKEN_FOR_ALL,     /* All but /healthz. */
 };
 

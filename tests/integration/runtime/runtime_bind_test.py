@@ -13,7 +13,7 @@ import unittest
 from runtime_rig import Server, main, read_text, wait_until
 
 TOKEN = "sesame"
-ENV, SECRET, FILE, DIR, WORD = range(1, 6)
+ENV, SECRET, FILE, DIR, WORD, IDENTITY = range(1, 7)
 
 
 FOLDER, PLAIN, LINK = range(1, 4)  # Of a tree image.
@@ -134,6 +134,70 @@ class Bind(unittest.TestCase):
         self.assertEqual(status, 422)
         self.assertRegex(answer["error"], "^command: .*no-such-program")
         self.assertEqual(self.bind(server, entry(ENV, "A", "1"))[0], 422)
+
+    def identify(self, server, identity="one.two.three", token=TOKEN):
+        """Its status, what it confirms, and its error."""
+        headers = {"X-Warmpool-Token": token}
+        if identity is not None:
+            headers["X-Warmpool-Identity"] = identity
+        status, fields, body = server.request("POST", "/v1/identity", b"", headers)
+        return (status, fields.get("X-Warmpool-Identity"),
+                json.loads(body).get("error"))
+
+    def bind_identified(self, server, identity):
+        return server.request("POST", "/v1/bind", entry(
+            IDENTITY, "WARMPOOL_IDENTITY_FILE"), {
+                "X-Warmpool-Token": TOKEN, "X-Warmpool-Identity": identity,
+                "X-Warmpool-Binding": "0123456789abcdef"})
+
+    def test_an_identity(self):
+        server = self.start()
+        self.assertEqual(self.identify(server), (409, None, "nothing is bound"))
+        self.assertFalse(os.path.exists(self.bound))
+        status, fields, _ = self.bind_identified(server, "a.b.c")
+        self.assertEqual((status, fields["X-Warmpool-Identity"]), (200, "taken"))
+        show = "cat $WARMPOOL_IDENTITY_FILE"
+        self.assertEqual(self.sh(server, show), "a.b.c")
+        self.assertEqual(self.identify(server), (200, "taken", None))
+        self.assertEqual(self.sh(server, show), "one.two.three")
+        self.assertEqual(self.sh(server, "stat -c %a $WARMPOOL_IDENTITY_FILE"),
+                         "400\n")
+        # A repeat of the binding may have the next one.
+        self.assertEqual(self.bind_identified(server, "d.e.f")[0], 200)
+        self.assertEqual(self.sh(server, show), "d.e.f")
+        # What is refused changes nothing, nor does another process.
+        for wrong in ("", "a b", "a/b", "x" * 4096):
+            status, _, error = self.identify(server, wrong)
+            self.assertEqual(status, 400, wrong)
+            self.assertIn("at most 4095 bytes", error)
+        self.assertEqual(self.identify(server, None)[0], 400)
+        for token in ("", "wrong"):
+            self.assertEqual(self.identify(server, token=token)[0], 401)
+        self.assertEqual(server.stop(), 0)
+        server = self.start()
+        self.assertEqual(self.sh(server, show), "d.e.f")
+        self.assertEqual(self.identify(server)[0], 200)
+        self.assertNotIn("one.two", read_text(server.log_path))
+
+    def test_an_identity_that_is_none(self):
+        server = self.start()
+        status, _, body = self.bind_identified(server, "a b")
+        self.assertEqual(status, 422)
+        self.assertIn("identity: expected a signed token", body.decode())
+        # It has a part of a binding now.
+        self.assertEqual(self.bind(server, entry(ENV, "A", "1"))[0], 422)
+
+    def test_an_identity_that_did_not_come(self):
+        server = self.start()
+        status, _, answer = self.bind(server, entry(
+            IDENTITY, "WARMPOOL_IDENTITY_FILE"))
+        self.assertEqual(status, 422)
+        self.assertIn("identity 'WARMPOOL_IDENTITY_FILE'", answer["error"])
+
+    def test_without_a_digest_no_identity(self):
+        server = Server("--bound-dir", self.bound, workspace=self.workspace)
+        self.addCleanup(server.stop)
+        self.assertEqual(self.identify(server)[0], 403)
 
     def test_garbage(self):
         server = self.start()
