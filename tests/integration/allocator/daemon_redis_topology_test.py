@@ -20,10 +20,17 @@ from daemon_redis_test import Replica, Rig
 from daemon_test import PATIENCE, eventually, pb
 
 
+HELD = []  # Sockets that keep ports of this process's servers theirs.
+
+
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """It stays bound, without listening: nobody else gets it, also while its server
+    is down."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind(("127.0.0.1", 0))
+    HELD.append(one)
+    return one.getsockname()[1]
 
 
 class Servers:

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import socket
 import threading
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -49,8 +50,13 @@ class Collector:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port),
-                                                      Handler)
+        # Bound besides, and never closed: nobody else gets the port while there
+        # is no collector.
+        self.holder = socket.socket()
+        self.holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.holder.bind(("127.0.0.1", port))
+        self.server = http.server.ThreadingHTTPServer(
+            self.holder.getsockname(), Handler)
         self.server.daemon_threads = True
         self.server.handle_error = lambda *_: None  # The daemon hung up.
         self.port = self.server.server_address[1]
