@@ -242,7 +242,9 @@ wp_backend_look_at_identity(const struct wp_backend_look *look,
     if (entry->identity->call != NULL || ip[0] == '\0') {
         return 0;
     }
-    if (!find_lease(entry->identity, &lease)) {
+    if (wp_identity_wait_ns(&entry->identity->given, backend->parts->clock) ==
+            0 &&
+        !find_lease(entry->identity, &lease)) {
         return NOT_LEASED_NS;
     }
     if (wp_identity_renewal_begin(renewals_of(entry->identity),
