@@ -56,6 +56,13 @@ struct wp_cluster_identity {
                            int64_t *expires_wall_ms, struct wp_err *err);
 };
 
+/* The egress proxies of namespaces, which ask each sandbox for a pass
+ * (pool/egress/pass.h). Borrowed until destroy. */
+struct wp_cluster_egress {
+    const char *proxy;  /* "HOST:PORT" for sandboxes; NULL: none gets a pass. */
+    const uint8_t *key; /* WP_EGRESS_KEY_LEN bytes, of the installation. */
+};
+
 /* Repositories that claims may bring. Texts are borrowed until destroy. */
 struct wp_cluster_git {
     const char *remotes;        /* As wp_remote_rules_add reads them; "". */
@@ -111,7 +118,8 @@ struct wp_cluster_config {
     const uint8_t *sandbox_key;
     const struct wp_cluster_webhook *webhook;     /* NULL: none. */
     const struct wp_cluster_identity *identities; /* NULL: none. */
-    struct wp_cluster_git git;                    /* None may be brought. */
+    struct wp_cluster_egress egress;
+    struct wp_cluster_git git; /* None may be brought. */
     /* Takes spans of SandboxClaims whose annotation asks for them; NULL. */
     struct wp_tracer *tracer;
 };

@@ -104,6 +104,10 @@ struct wp_backend_ops {
      * asks for more; err names what. Any thread. NULL: none can be narrowed. */
     enum wp_status (*narrows)(void *self, struct wp_str policy,
                               struct wp_str by, struct wp_err *err);
+    /* Do sandboxes of pools with an egress policy reach nothing unless they are
+     * bound? Then claims are bound that bring nothing, too. Any thread. NULL:
+     * no. With bind. */
+    bool (*passes)(void *self);
     /* Can a sandbox that is bound have a signed identity? Not WP_OK: err says
      * why not. Any thread. NULL: none can. */
     enum wp_status (*may_sign)(void *self, struct wp_err *err);

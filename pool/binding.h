@@ -84,6 +84,9 @@ struct wp_bind_op {
     /* Request. */
     const struct wp_binding *binding; /* Borrowed for the call only. */
     struct wp_str tenant;             /* Whose claim it is; borrowed as well. */
+    /* What its pool lets sandboxes reach, now; empty: it has no policy. The
+     * same. */
+    struct wp_str policy;
     struct wp_slot_ref ref;
     int64_t within_ns; /* DEADLINE_EXCEEDED after this. */
     void (*done)(struct wp_bind_op *op);

@@ -45,6 +45,7 @@ enum {
     WP_BINDING_USER_MAX = 128,      /* The same. */
     WP_BIND_REASON_MAX = 159,
     WP_EGRESS_TEXT_MAX = 1023, /* Of a pool's egress policy. */
+    WP_EGRESS_PROXY_MAX = 259, /* HOST:PORT */
     WP_AUDIENCE_MAX = 255,     /* Of an identity. */
     WP_IDENTITY_TOKEN_MAX = 4095,
 };

@@ -184,6 +184,10 @@ WP_MUST_CHECK enum wp_status wp_pools_may_bind(struct wp_pools *pools,
                                                struct wp_str pool_namespace,
                                                struct wp_str pool,
                                                struct wp_err *err);
+/* Are claims of that pool to be bound that bring nothing, too? Their binding is
+ * empty then, and no part of the claim. */
+bool wp_pools_must_bind(struct wp_pools *pools, struct wp_str pool_namespace,
+                        struct wp_str pool);
 /* May a claim bring the binding's repositories? FAILED_PRECONDITION: not one of
  * them; err says which, and why. */
 WP_MUST_CHECK enum wp_status

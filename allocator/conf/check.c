@@ -522,6 +522,31 @@ check_egress(const struct wp_conf *conf, struct wp_err *err)
 
 /* In a cluster. */
 static enum wp_status
+check_egress_proxy(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_host host;
+    uint16_t port;
+    const char *why;
+
+    if (conf->egress_proxy[0] == '\0') {
+        return WP_OK;
+    }
+    if (!wp_host_port_parse(wp_str_from(conf->egress_proxy), 0, &host, &port,
+                            &why)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'egress_proxy': %s, got '%.80s'", why,
+                          conf->egress_proxy);
+    }
+    return conf->token_key_file[0] != '\0'
+               ? WP_OK
+               : wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "setting 'egress_proxy': expected "
+                            "'token_key_file' beside it, from which keys of "
+                            "passes are made");
+}
+
+/* In a cluster. */
+static enum wp_status
 check_fetch_socket(const struct wp_conf *conf, struct wp_err *err)
 {
     if (conf->fetch_socket[0] != '\0' && conf->fetch_socket[0] != '/') {
@@ -555,7 +580,12 @@ check_git(const struct wp_conf *conf, struct wp_err *err)
                              err) != WP_OK) {
         return wp_err_wrap(err, "setting 'git_trust_files'");
     }
-    return wp_conf_is_cluster(conf) ? check_fetch_socket(conf, err) : WP_OK;
+    if (!wp_conf_is_cluster(conf)) {
+        return WP_OK;
+    }
+    return check_egress_proxy(conf, err) == WP_OK
+               ? check_fetch_socket(conf, err)
+               : err->status;
 }
 
 static enum wp_status

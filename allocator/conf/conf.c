@@ -8,6 +8,8 @@
 #include "allocator/conf/value.h"
 #include "allocator/conf/paths.h"
 
+#define EGRESS_KEY "--egress-key="
+
 static enum wp_status
 unknown_flag(struct wp_str name, struct wp_err *err)
 {
@@ -108,6 +110,11 @@ wp_conf_read_args(struct wp_conf *conf, int argc, char *const *argv,
                               arg);
         }
         if (action_flag(wp_str_from(arg + 2), action)) {
+            continue;
+        }
+        if (strncmp(arg, EGRESS_KEY, sizeof EGRESS_KEY - 1) == 0) {
+            conf->egress_key_of = arg + sizeof EGRESS_KEY - 1;
+            *action = WP_CONF_EGRESS_KEY;
             continue;
         }
         status = read_flag(conf, arg + 2, i + 1 < argc ? argv[i + 1] : NULL,

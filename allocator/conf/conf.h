@@ -95,6 +95,7 @@ struct wp_conf {
     struct wp_conf_origin origin[WP_SETTINGS];
     /* Flags of agent-sandbox's controller that do nothing; bits. */
     uint64_t upstream_idle;
+    const char *egress_key_of; /* A namespace; borrowed from argv. */
 };
 
 /* Numbers of the choices of ENUM settings, in the order of the table. */
@@ -195,6 +196,7 @@ uint32_t wp_conf_controller(const char *name);
 enum wp_conf_action {
     WP_CONF_RUN,
     WP_CONF_CHECK,         /* --check-config */
+    WP_CONF_EGRESS_KEY,    /* --egress-key=NAMESPACE */
     WP_CONF_HELP,          /* --help, -h */
     WP_CONF_HELP_SETTINGS, /* --help-settings */
     WP_CONF_VERSION,       /* --version, -V */

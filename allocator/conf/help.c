@@ -108,6 +108,10 @@ wp_conf_help(FILE *out)
         "      Check settings and manifests, print what is in effect, and "
         "exit\n"
         "      with 0, or with 2 after saying what is wrong.\n"
+        "  --egress-key=NAMESPACE\n"
+        "      Print the key of passes for the egress proxy of a namespace; it "
+        "is\n"
+        "      made from token_key_file.\n"
         "  --help-settings\n"
         "      Print the reference of all settings as markdown.\n"
         "  --version, --help\n",

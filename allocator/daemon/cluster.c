@@ -30,6 +30,7 @@ struct wp_daemon_cluster {
     struct wp_cluster_identity identities;
     char identity[96];
     uint8_t sandbox_key[WP_SANDBOX_KEY_LEN];
+    uint8_t egress_key[WP_EGRESS_KEY_LEN];
     bool has_sandbox_key;
     bool shared; /* Every replica knows the leases. */
     /* Set by the cluster's thread, looked at by control. */
@@ -220,7 +221,7 @@ read_sandbox_key(struct wp_daemon_cluster *self, struct wp_err *err)
                         sizeof self->sandbox_key);
     explicit_bzero(key, sizeof key);
     self->has_sandbox_key = true;
-    return WP_OK;
+    return wp_daemon_read_egress_key(self->core->conf, self->egress_key, err);
 }
 
 static void
@@ -260,6 +261,10 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
     out->warm_pool_eviction = conf->warm_pool_eviction;
     out->gc = conf->garbage_collect;
     out->sandbox_key = self->has_sandbox_key ? self->sandbox_key : NULL;
+    out->egress = (struct wp_cluster_egress){
+        .proxy = wp_conf_or_null(conf->egress_proxy),
+        .key = self->egress_key,
+    };
     out->git = (struct wp_cluster_git){
         .remotes = conf->git_remotes,
         .remotes_denied = conf->git_remotes_denied,
@@ -532,5 +537,6 @@ wp_daemon_cluster_destroy(struct wp_daemon_cluster *self)
     wp_webhook_destroy(self->webhook);
     wp_api_config_fini(&self->server);
     explicit_bzero(self->sandbox_key, sizeof self->sandbox_key);
+    explicit_bzero(self->egress_key, sizeof self->egress_key);
     free(self);
 }

@@ -11,6 +11,7 @@
 #include "allocator/conf/conf.h"
 #include "local/manifest/manifest.h"
 #include "pool/base/status.h"
+#include "pool/egress/pass.h"
 #include "pool/leases/token.h"
 
 enum {
@@ -28,6 +29,11 @@ enum wp_status wp_daemon_check_passable(const char *path, struct wp_err *err);
 enum wp_status wp_daemon_read_key(const struct wp_conf *conf,
                                   uint8_t out[WP_TOKEN_KEY_LEN], bool *made,
                                   struct wp_err *err);
+/* The installation's key of passes for egress proxies (pool/egress/pass.h),
+ * made from the token key; the same wherever that is the same. */
+enum wp_status wp_daemon_read_egress_key(const struct wp_conf *conf,
+                                         uint8_t out[WP_EGRESS_KEY_LEN],
+                                         struct wp_err *err);
 /* Reads a small secret without the line's end, from a file of root or of the
  * daemon's user that others must not be able to read. what: the setting, for
  * messages. */

@@ -101,3 +101,22 @@ wp_daemon_read_key(const struct wp_conf *conf, uint8_t out[WP_TOKEN_KEY_LEN],
     }
     return status == WP_OK ? read_key(path, out, err) : status;
 }
+
+enum wp_status
+wp_daemon_read_egress_key(const struct wp_conf *conf,
+                          uint8_t out[WP_EGRESS_KEY_LEN], struct wp_err *err)
+{
+    uint8_t key[WP_TOKEN_KEY_LEN];
+
+    if (conf->token_key_file[0] == '\0') {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'token_key_file': expected, for keys of "
+                          "passes are made from it");
+    }
+    if (read_key(conf->token_key_file, key, err) != WP_OK) {
+        return err->status;
+    }
+    wp_token_key_derive(key, "egress passes", out, WP_EGRESS_KEY_LEN);
+    explicit_bzero(key, sizeof key);
+    return WP_OK;
+}

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "allocator/conf/conf.h"
 #include "allocator/daemon/daemon.h"
@@ -65,6 +66,36 @@ check(const struct wp_conf *conf)
     }
     wp_manifest_destroy(manifest);
     return EXIT_SUCCESS;
+}
+
+/* --egress-key: what the egress proxy of that namespace is given. */
+static int
+print_egress_key(const struct wp_conf *conf)
+{
+    struct wp_str ns = wp_str_from(conf->egress_key_of);
+    uint8_t installation[WP_EGRESS_KEY_LEN];
+    uint8_t key[WP_EGRESS_KEY_LEN];
+    char text[2 * WP_EGRESS_KEY_LEN + 1];
+    struct wp_err err;
+    bool printed;
+
+    if (!wp_str_is_dns_name(ns, WP_NAMESPACE_MAX)) {
+        (void)wp_err_set(&err, WP_INVALID_ARGUMENT,
+                         "--egress-key: expected the name of a namespace, not "
+                         "'%.80s'",
+                         conf->egress_key_of);
+        return complain(&err);
+    }
+    if (wp_daemon_read_egress_key(conf, installation, &err) != WP_OK) {
+        return complain(&err);
+    }
+    wp_egress_key_derive(installation, ns, key);
+    wp_hex_encode(key, sizeof key, text);
+    printed = puts(text) >= 0 && fflush(stdout) == 0;
+    explicit_bzero(installation, sizeof installation);
+    explicit_bzero(key, sizeof key);
+    explicit_bzero(text, sizeof text);
+    return printed ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static void
@@ -133,6 +164,8 @@ act(const struct wp_conf *conf, enum wp_conf_action action, int argc,
     case WP_CONF_VERSION:
         (void)printf("warmpoold %s%s\n", WP_VERSION, WP_CONF_BUILD);
         return EXIT_SUCCESS;
+    case WP_CONF_EGRESS_KEY:
+        return print_egress_key(conf);
     case WP_CONF_CHECK:
         return check(conf);
     case WP_CONF_RUN:

@@ -29,7 +29,8 @@ enum settled {
 struct claim_call {
     struct wp_claim claim;
     struct wp_call *call;
-    struct wp_claim_binding *binding; /* NULL: it brings nothing. */
+    /* NULL: it brings nothing. An empty one: its pool has all claims bound. */
+    struct wp_claim_binding *binding;
     _Atomic(int) settled;
     bool waits;   /* It is counted among those that may wait. */
     bool crowded; /* It would have waited, but too many do. */
@@ -165,7 +166,7 @@ claim_reply(struct claim_call *self)
         claim_refuse(self);
         return;
     }
-    if (WP_UNLIKELY(self->binding != NULL)) {
+    if (WP_UNLIKELY(claim->binding != 0)) {
         response.binding = wp_service_binding_view(self->binding);
     }
     buf = call->ops->reserve(call, wp_wire_size_claim_response(&response));
@@ -271,13 +272,18 @@ claim_start(struct wp_call *call, const uint8_t *bytes, size_t len)
     if (!wp_service_tenant(call, request.tenant, &self->claim.tenant)) {
         return;
     }
-    if (WP_UNLIKELY(request.binding.ptr != NULL)) {
+    if (WP_UNLIKELY(request.binding.ptr != NULL ||
+                    wp_pools_must_bind(services->config.pools,
+                                       request.pool.pool_namespace,
+                                       request.pool.name))) {
         self->binding = wp_service_binding_take(call, &request);
         if (self->binding == NULL) {
             return;
         }
         self->claim.binding =
-            wp_service_binding_view(self->binding)->fingerprint;
+            request.binding.ptr != NULL
+                ? wp_service_binding_view(self->binding)->fingerprint
+                : 0;
     }
     self->call = call;
     self->claim.pool_namespace = request.pool.pool_namespace;

@@ -84,12 +84,14 @@ check(struct wp_claim_binding *self, const struct wp_call *call,
 {
     struct wp_pools *pools = wp_services_of(call)->config.pools;
     struct wp_arena arena;
-    enum wp_status status;
+    enum wp_status status = WP_OK;
 
     wp_arena_init(&arena, self->bytes + request->binding.len,
                   self->size - sizeof *self - request->binding.len);
-    status = wp_wire_unpack_binding(&arena, self->bytes, request->binding.len,
-                                    &self->view, err);
+    if (request->binding.ptr != NULL) {
+        status = wp_wire_unpack_binding(&arena, self->bytes,
+                                        request->binding.len, &self->view, err);
+    }
     if (status == WP_OK && !call->who.unread) {
         status = check_readable(&self->view, err);
     }
@@ -108,7 +110,9 @@ check(struct wp_claim_binding *self, const struct wp_call *call,
     if (status == WP_OK && self->view.audience.len > 0) {
         status = wp_pools_may_sign(pools, err);
     }
-    self->view.fingerprint = wp_pools_fingerprint(pools, request->binding);
+    self->view.fingerprint =
+        wp_pools_fingerprint(pools, (struct wp_str){(const char *)self->bytes,
+                                                    request->binding.len});
     return status;
 }
 
@@ -116,7 +120,8 @@ struct wp_claim_binding *
 wp_service_binding_take(struct wp_call *call,
                         const struct wp_wire_claim_request *request)
 {
-    const struct wp_str bytes = request->binding;
+    const struct wp_str bytes =
+        request->binding.ptr != NULL ? request->binding : WP_STR("");
     struct wp_claim_binding *self =
         allocate(call, bytes.len,
                  wp_wire_binding_room((const uint8_t *)bytes.ptr, bytes.len));
@@ -125,7 +130,9 @@ wp_service_binding_take(struct wp_call *call,
     if (self == NULL) {
         return NULL;
     }
-    memcpy(self->bytes, request->binding.ptr, request->binding.len);
+    if (bytes.len > 0) {
+        memcpy(self->bytes, bytes.ptr, bytes.len);
+    }
     if (check(self, call, request, &err) != WP_OK) {
         wp_service_binding_drop(wp_services_of(call), self);
         wp_service_refuse(call, &err);

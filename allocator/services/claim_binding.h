@@ -8,7 +8,7 @@
 /* One block of memory, which is wiped before it is freed. */
 struct wp_claim_binding;
 
-/* A copy of what the request brings, checked; and whether sandboxes of its pool
+/* A copy of what the request brings, nothing perhaps, checked; and whether sandboxes of its pool
  * can be bound, and the caller may send secrets. NULL after having finished the
  * call; all bindings of one daemon take 64 MiB at most. */
 struct wp_claim_binding *

@@ -44,6 +44,7 @@ struct phase {
     int64_t start_ns;
     int64_t told_ns;
     uint64_t told_granted;
+    struct wp_stock seen; /* The last. */
     bool on_terminal;
 };
 
@@ -106,21 +107,15 @@ look_at_target(struct phase *phase)
     if (!now.told && now.rss_bytes == 0) {
         return;
     }
-    if (outcome->n_stock == WP_STOCK_MAX) { /* Every second one goes. */
-        for (uint32_t i = 0; i < WP_STOCK_MAX / 2; i++) {
-            outcome->stock[i] = outcome->stock[2 * i];
-        }
-        outcome->n_stock = WP_STOCK_MAX / 2;
-    }
     now.at_ns = wp_lane_now_ns() - phase->start_ns - outcome->plan->warmup_ns;
-    outcome->stock[outcome->n_stock++] = now;
+    phase->seen = now;
+    wp_outcome_add_stock(outcome, &now);
 }
 
 static void
 show_progress(struct phase *phase, int64_t now_ns)
 {
     const struct wp_plan *plan = phase->outcome->plan;
-    const struct wp_outcome *outcome = phase->outcome;
     uint64_t granted = 0;
     uint64_t warm = 0;
     uint64_t failed = 0;
@@ -139,9 +134,8 @@ show_progress(struct phase *phase, int64_t now_ns)
         failed += atomic_load_explicit(&p->failed, memory_order_relaxed);
         in_flight += atomic_load_explicit(&p->in_flight, memory_order_relaxed);
     }
-    if (outcome->n_stock > 0 && outcome->stock[outcome->n_stock - 1].told) {
-        (void)snprintf(stock, sizeof stock, ", %u ready",
-                       outcome->stock[outcome->n_stock - 1].ready);
+    if (phase->seen.told) {
+        (void)snprintf(stock, sizeof stock, ", %u ready", phase->seen.ready);
     }
     (void)fprintf(stderr,
                   "%s%-16.16s %5.0f s  %8.0f/s, %5.1f %% warm, %llu failed, "
@@ -323,50 +317,6 @@ run_phase(struct phase *phase, uint32_t number, struct wp_hash_key key)
     }
     err->status = status;
     return status;
-}
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Of n moments. */
-static double
-median_bytes(const struct wp_stock *stock, uint32_t n)
-{
-    double bytes[WP_STOCK_MAX];
-
-    for (uint32_t i = 0; i < n; i++) {
-        bytes[i] = (double)stock[i].rss_bytes;
-    }
-    qsort(bytes, n, sizeof bytes[0], compare_doubles);
-    return bytes[n / 2];
-}
-
-bool
-wp_outcome_growth(const struct wp_outcome *outcome, struct wp_growth *out)
-{
-    const struct wp_stock *stock = outcome->stock;
-    uint32_t n = outcome->n_stock;
-    uint32_t tenth;
-
-    while (n > 0 && stock->at_ns < 0) {
-        stock++;
-        n--;
-    }
-    tenth = n / 10;
-    if (tenth == 0) {
-        return false;
-    }
-    out->first_bytes = median_bytes(stock, tenth);
-    out->last_bytes = median_bytes(stock + n - tenth, tenth);
-    out->first_descriptors = stock[tenth - 1].descriptors;
-    out->last_descriptors = stock[n - 1].descriptors;
-    return out->first_bytes > 0 && out->last_bytes > 0;
 }
 
 /* --- All of them. --- */

@@ -30,9 +30,10 @@ struct wp_outcome {
     uint32_t turn;
     struct wp_tally *tally; /* Owned. */
     int64_t server_cpu_ns;  /* -1: not known. */
-    struct wp_stock *stock; /* Owned. */
+    struct wp_stock *stock; /* WP_STOCK_MAX; owned. */
     uint32_t n_stock;
-    bool cut; /* It did not come to its end. */
+    int64_t stock_apart_ns; /* Two of them are, at least. */
+    bool cut;               /* It did not come to its end. */
 };
 
 struct wp_run {
@@ -53,6 +54,11 @@ struct wp_run {
     struct wp_err err; /* WP_OK: nothing went wrong. */
     char machine[256];
 };
+
+/* Keeps that moment, unless one of shortly before is kept: those that are lie
+ * evenly over the phase, however long it is. */
+void wp_outcome_add_stock(struct wp_outcome *outcome,
+                          const struct wp_stock *now);
 
 /* What the target's process took in the first and the last tenth of a phase: the
  * medians. The warm-up is not looked at. */

@@ -15,6 +15,7 @@
 
 #include "k8s/backend/backend_impl.h"
 #include "k8s/bind/bind_call.h"
+#include "k8s/bind/pass.h"
 #include "k8s/bind/repositories.h"
 #include "pool/base/assert.h"
 #include "pool/binding.h"
@@ -40,7 +41,9 @@ struct asked {
     uint64_t fingerprint;
     char audience[WP_AUDIENCE_MAX + 1]; /* Of its identity; "": none. */
     int64_t identity_ttl_ms;
-    struct wp_bind_trees *trees; /* Owned; NULL: none. */
+    char policy[WP_EGRESS_TEXT_MAX + 1]; /* Of its pool. */
+    char by[WP_EGRESS_TEXT_MAX + 1];     /* Narrows it. */
+    struct wp_bind_trees *trees;         /* Owned; NULL: none. */
     size_t size;
     uint8_t parcel[];
 };
@@ -58,6 +61,8 @@ struct wp_sandbox_binding {
     struct wp_bind_call *call; /* NULL: the lease is not written yet. */
     char ip[INET6_ADDRSTRLEN]; /* Where it is brought. */
     char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
+    char policy[WP_EGRESS_TEXT_MAX + 1]; /* For its pass. */
+    char by[WP_EGRESS_TEXT_MAX + 1];
 };
 
 static void
@@ -156,6 +161,20 @@ on_answer(void *ctx, const struct wp_bind_answer *given)
     look_at(backend, entry);
 }
 
+/* It is good from that address only. */
+static bool
+add_pass(const struct wp_sandbox_binding *self, const char *ip)
+{
+    const struct wp_bind_pass pass = {.ns = self->entry->ns,
+                                      .sandbox = self->entry->name,
+                                      .ip = ip,
+                                      .policy = wp_str_from(self->policy),
+                                      .by = wp_str_from(self->by)};
+
+    return wp_bind_pass_add(&self->backend->parts->config.egress, &pass,
+                            self->parcel);
+}
+
 void
 wp_backend_bring(struct wp_cluster_backend *backend,
                  struct wp_sandbox_ref *entry, const char *ip)
@@ -170,6 +189,11 @@ wp_backend_bring(struct wp_cluster_backend *backend,
     }
     if (wp_backend_sign(entry, &identity, &err) != WP_OK) {
         wp_backend_end_binding(entry, err.status, err.msg);
+        return;
+    }
+    if (!add_pass(self, ip)) {
+        wp_backend_end_binding(entry, WP_UNAVAILABLE,
+                               "no memory for it; try again");
         return;
     }
     if (self->trees != NULL) {
@@ -244,6 +268,8 @@ begin(struct wp_sandbox_ref *entry, struct asked *asked)
     wp_list_init(&self->ops);
     (void)snprintf(self->fingerprint, sizeof self->fingerprint, "%016" PRIx64,
                    asked->fingerprint);
+    memcpy(self->policy, asked->policy, sizeof self->policy);
+    memcpy(self->by, asked->by, sizeof self->by);
     self->parcel = evbuffer_new();
     self->timer = evtimer_new(backend->parts->base, on_timer, self);
     asked->trees = NULL; /* They do not live as long as the parcel. */
@@ -377,7 +403,9 @@ wp_backend_bind(void *self, struct wp_bind_op *op)
         .size = size,
     };
     WP_ASSERT(wp_str_copy(op->binding->audience, asked->audience,
-                          sizeof asked->audience));
+                          sizeof asked->audience) &&
+              wp_str_copy(op->policy, asked->policy, sizeof asked->policy) &&
+              wp_str_copy(op->binding->egress, asked->by, sizeof asked->by));
     wp_parcel_fill(op->binding, WP_STR(""), asked->parcel);
     wp_cluster_channel_to_cluster(backend->channel, &asked->base);
     return WP_PENDING;
@@ -390,6 +418,23 @@ wp_backend_may_fetch(void *self, const struct wp_binding *binding,
     const struct wp_cluster_backend *backend = self;
 
     return wp_repositories_check(backend->parts->repositories, binding, err);
+}
+
+enum wp_status
+wp_backend_narrows(void *self, struct wp_str policy, struct wp_str by,
+                   struct wp_err *err)
+{
+    const struct wp_cluster_backend *backend = self;
+
+    return wp_bind_pass_check(&backend->parts->config.egress, policy, by, err);
+}
+
+bool
+wp_backend_passes(void *self)
+{
+    const struct wp_cluster_backend *backend = self;
+
+    return backend->parts->config.egress.proxy != NULL;
 }
 
 const char *

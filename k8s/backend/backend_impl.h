@@ -175,6 +175,9 @@ enum wp_status wp_backend_bind(void *self, struct wp_bind_op *op);
 enum wp_status wp_backend_may_fetch(void *self,
                                     const struct wp_binding *binding,
                                     struct wp_err *err);
+enum wp_status wp_backend_narrows(void *self, struct wp_str policy,
+                                  struct wp_str by, struct wp_err *err);
+bool wp_backend_passes(void *self);
 const char *wp_backend_unbound(void *self, struct wp_str template_namespace,
                                struct wp_str template_name);
 /* The lease is on the Sandbox, whose Pod has that address ("": not known): what

@@ -3,11 +3,15 @@
 #ifndef WP_K8S_BIND_BRINGS_H
 #define WP_K8S_BIND_BRINGS_H
 
+#include <event2/buffer.h>
 #include <jansson.h>
 
 #include "k8s/objects/object.h"
 #include "pool/base/status.h"
 #include "pool/binding.h"
+#include "pool/pool.h"
+#include "proto/checkout/trees.h"
+#include "proto/parcel/request.h"
 
 enum {
     WP_CLAIM_BRINGS_TEXTS = 6, /* Annotations. */
@@ -69,6 +73,19 @@ wp_claim_brings_take(struct wp_claim_brings *brings, const char *secret,
 WP_MUST_CHECK enum wp_status
 wp_claim_brings_check(const struct wp_object *claim,
                       const struct wp_object *templ, struct wp_err *err);
+
+/* What goes to the Pod. */
+struct wp_claim_parcel {
+    struct evbuffer *bytes; /* Its bytes are wiped once nobody needs them. */
+    struct wp_bind_trees *trees; /* To be fetched; NULL: none. */
+    char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
+};
+
+/* brings_pack.c: what was read, once no value lacks; brings is ended by it. out
+ * is the caller's, as is what it has. */
+void wp_claim_brings_pack(struct wp_claim_brings *brings,
+                          const struct wp_pools *pools, const char *ns,
+                          struct wp_claim_parcel *out);
 
 /* brings_secrets.c, for brings.c: no value is there any more. */
 void wp_claim_brings_wipe(struct wp_claim_brings *brings);

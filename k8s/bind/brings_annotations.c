@@ -421,6 +421,23 @@ read_repositories(const struct wp_object *claim, struct wp_claim_brings *out,
                         : err->status;
 }
 
+/* Whether its pool allows that is asked when the pool is known. */
+static enum wp_status
+read_egress(const struct wp_object *claim, struct wp_claim_brings *out,
+            struct wp_err *err)
+{
+    const char *text = wp_object_annotation(claim, WP_ANNOTATION_CLAIM_EGRESS);
+
+    out->binding.egress = wp_str_from(text != NULL ? text : "");
+    return text == NULL || (out->binding.egress.len > 0 &&
+                            out->binding.egress.len <= WP_EGRESS_TEXT_MAX)
+               ? WP_OK
+               : wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "annotation " WP_ANNOTATION_CLAIM_EGRESS
+                            ": expected a policy of 1 to %d bytes",
+                            WP_EGRESS_TEXT_MAX);
+}
+
 bool
 wp_claim_brings_more(const struct wp_object *claim)
 {
@@ -431,7 +448,8 @@ wp_claim_brings_more(const struct wp_object *claim)
            wp_object_annotation(claim, WP_ANNOTATION_CLAIM_COMMAND) != NULL ||
            wp_object_annotation(claim, WP_ANNOTATION_CLAIM_REPOSITORIES) !=
                NULL ||
-           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_IDENTITY) != NULL;
+           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_IDENTITY) != NULL ||
+           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_EGRESS) != NULL;
 }
 
 enum wp_status
@@ -448,7 +466,8 @@ wp_claim_brings_read_annotations(const struct wp_object *claim,
         read_secrets(claim, out, err) == WP_OK &&
         read_working_dir(claim, out, err) == WP_OK &&
         read_repositories(claim, out, err) == WP_OK &&
-        read_identity(claim, out, err) == WP_OK) {
+        read_identity(claim, out, err) == WP_OK &&
+        read_egress(claim, out, err) == WP_OK) {
         return read_command(claim, out, err);
     }
     return err->status;

@@ -48,6 +48,7 @@
 #define WP_ANNOTATION_CLAIM_COMMAND "claim.warmpool.io/command"
 #define WP_ANNOTATION_CLAIM_REPOSITORIES "claim.warmpool.io/repositories"
 #define WP_ANNOTATION_CLAIM_IDENTITY "claim.warmpool.io/identity"
+#define WP_ANNOTATION_CLAIM_EGRESS "claim.warmpool.io/egress"
 /* Label of a Secret that claims may bring, with this value. */
 #define WP_LABEL_CLAIM_SECRET "claim.warmpool.io/secret"
 #define WP_CLAIM_SECRET_ALLOWED "allowed"

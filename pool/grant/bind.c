@@ -27,6 +27,15 @@ wp_pools_fingerprint(const struct wp_pools *pools, struct wp_str bytes)
     return low != 0 ? low : 1;
 }
 
+/* What is in the pool's specification may change meanwhile. */
+static void
+copy_text(struct wp_pool *pool, const char *field, char *out, size_t size)
+{
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    memcpy(out, field, size);
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+}
+
 enum wp_status
 wp_pools_may_bind(struct wp_pools *pools, struct wp_str pool_namespace,
                   struct wp_str name, struct wp_err *err)
@@ -50,9 +59,8 @@ wp_pools_may_bind(struct wp_pools *pools, struct wp_str pool_namespace,
                           "binding: this daemon does not keep the sandboxes "
                           "now; try again, or at the one that does");
     }
-    (void)pthread_mutex_lock(&pool->wait_lock);
-    memcpy(template_name, pool->spec.template_name, sizeof template_name);
-    (void)pthread_mutex_unlock(&pool->wait_lock);
+    copy_text(pool, pool->spec.template_name, template_name,
+              sizeof template_name);
     why = backend->ops->unbound(backend->self, pool_namespace,
                                 wp_str_from(template_name));
     return why == NULL ? WP_OK
@@ -60,6 +68,31 @@ wp_pools_may_bind(struct wp_pools *pools, struct wp_str pool_namespace,
                                     "binding: sandboxes of template '%s' "
                                     "cannot be bound: %s",
                                     template_name, why);
+}
+
+bool
+wp_pools_must_bind(struct wp_pools *pools, struct wp_str pool_namespace,
+                   struct wp_str name)
+{
+    const struct wp_backend *backend = &pools->config.backend;
+    char template_name[WP_TEMPLATE_NAME_MAX + 1];
+    char egress[WP_EGRESS_TEXT_MAX + 1];
+    struct wp_pool *pool;
+
+    if (WP_LIKELY(backend->ops->passes == NULL) ||
+        !backend->ops->passes(backend->self)) {
+        return false;
+    }
+    pool = wp_pools_find(pools, pool_namespace, name);
+    if (pool == NULL) {
+        return false;
+    }
+    copy_text(pool, pool->spec.egress, egress, sizeof egress);
+    copy_text(pool, pool->spec.template_name, template_name,
+              sizeof template_name);
+    return egress[0] != '\0' &&
+           backend->ops->unbound(backend->self, pool_namespace,
+                                 wp_str_from(template_name)) == NULL;
 }
 
 enum wp_status
@@ -96,9 +129,7 @@ wp_pools_may_narrow(struct wp_pools *pools, struct wp_str pool_namespace,
                           "of the backend '%s' reach",
                           backend->ops->name);
     }
-    (void)pthread_mutex_lock(&pool->wait_lock);
-    memcpy(egress, pool->spec.egress, sizeof egress);
-    (void)pthread_mutex_unlock(&pool->wait_lock);
+    copy_text(pool, pool->spec.egress, egress, sizeof egress);
     return backend->ops->narrows(backend->self, wp_str_from(egress), by, err) ==
                    WP_OK
                ? WP_OK
@@ -212,13 +243,18 @@ wp_pools_bind(struct wp_pools *pools, struct wp_bind *bind)
 {
     const struct wp_backend *backend = &pools->config.backend;
     struct wp_claim *claim = bind->claim;
+    struct wp_pool *pool = wp_claim_pool(claim);
+    char egress[WP_EGRESS_TEXT_MAX + 1];
     enum wp_status status;
 
-    WP_ASSERT(claim->status == WP_OK && bind->binding->fingerprint != 0 &&
-              bind->binding->fingerprint == claim->binding);
+    WP_ASSERT(
+        claim->status == WP_OK && bind->binding->fingerprint != 0 &&
+        (claim->binding == 0 || bind->binding->fingerprint == claim->binding));
+    copy_text(pool, pool->spec.egress, egress, sizeof egress);
     claim->bound = true;
     bind->op.binding = bind->binding;
     bind->op.tenant = claim->tenant;
+    bind->op.policy = wp_str_from(egress);
     bind->op.ref = claim->grant.ref;
     bind->op.within_ns = WP_BIND_MAX_NS;
     bind->op.done = bind_done;

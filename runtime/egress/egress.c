@@ -29,17 +29,47 @@ wp_egress_config_init(struct wp_egress_config *config)
 
 /* --------------------------------------------------------------- policies */
 
-static struct wp_egress_shared_policy *
-policy_hold(struct wp_egress *egress, struct wp_str text, struct wp_str by,
-            struct wp_err *err)
+static bool
+has_texts(const struct wp_egress_shared_policy *shared,
+          const struct wp_egress_texts *texts)
+{
+    return wp_str_is(texts->text, shared->text) &&
+           wp_str_is(texts->by, shared->by) &&
+           wp_str_is(texts->within, shared->within);
+}
+
+static enum wp_status
+read_texts(const struct wp_egress *egress, const struct wp_egress_texts *texts,
+           struct wp_egress_policy *out, struct wp_err *err)
+{
+    const struct wp_str packages = egress->config.packages;
+    struct wp_egress_policy outer;
+    struct wp_egress_policy own;
+    enum wp_status status;
+
+    if (texts->within.len == 0) {
+        return wp_egress_policy_parse_narrowed(texts->text, texts->by, packages,
+                                               out, err);
+    }
+    status = wp_egress_policy_parse(texts->within, packages, &outer, err);
+    if (status == WP_OK) {
+        status = wp_egress_policy_parse_narrowed(texts->text, texts->by,
+                                                 packages, &own, err);
+    }
+    return status == WP_OK ? wp_egress_policy_narrow(&outer, &own, out, err)
+                           : status;
+}
+
+struct wp_egress_shared_policy *
+wp_egress_policy_hold(struct wp_egress *egress,
+                      const struct wp_egress_texts *texts, struct wp_err *err)
 {
     struct wp_egress_shared_policy *shared;
 
     WP_LIST_FOREACH (node, &egress->policies) {
         shared = WP_CONTAINER_OF(node, struct wp_egress_shared_policy, node);
-        if (wp_str_is(text, shared->text) && wp_str_is(by, shared->by)) {
-            shared->users++;
-            return shared;
+        if (has_texts(shared, texts)) {
+            return wp_egress_policy_hold_too(shared);
         }
     }
     shared = calloc(1, sizeof *shared);
@@ -47,10 +77,10 @@ policy_hold(struct wp_egress *egress, struct wp_str text, struct wp_str by,
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
-    if (wp_egress_policy_parse_narrowed(text, by, egress->config.packages,
-                                        &shared->policy, err) != WP_OK ||
-        !wp_str_copy(text, shared->text, sizeof shared->text) ||
-        !wp_str_copy(by, shared->by, sizeof shared->by)) {
+    if (read_texts(egress, texts, &shared->policy, err) != WP_OK ||
+        !wp_str_copy(texts->text, shared->text, sizeof shared->text) ||
+        !wp_str_copy(texts->by, shared->by, sizeof shared->by) ||
+        !wp_str_copy(texts->within, shared->within, sizeof shared->within)) {
         free(shared);
         return NULL;
     }
@@ -59,8 +89,15 @@ policy_hold(struct wp_egress *egress, struct wp_str text, struct wp_str by,
     return shared;
 }
 
-static void
-policy_let_go(struct wp_egress_shared_policy *shared)
+struct wp_egress_shared_policy *
+wp_egress_policy_hold_too(struct wp_egress_shared_policy *shared)
+{
+    shared->users++;
+    return shared;
+}
+
+void
+wp_egress_policy_let_go(struct wp_egress_shared_policy *shared)
 {
     if (--shared->users == 0) {
         wp_list_remove(&shared->node);
@@ -121,6 +158,7 @@ admit(struct wp_http_req *conn, int fd, const struct sockaddr *peer)
         address.len = peer->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                   : sizeof(struct sockaddr_in);
         memcpy(&address.sa, peer, address.len);
+        client->address = address.sa;
         (void)wp_address_format(&address, client->who, sizeof client->who);
     }
     if (source->conns >= egress->config.source_conns_max) {
@@ -146,7 +184,7 @@ source_end(struct wp_egress *egress, uint32_t index)
     wp_http_server_unlisten(egress->server, index);
     egress->sources[index] = NULL;
     say_unsaid(source);
-    policy_let_go(source->policy);
+    wp_egress_policy_let_go(source->policy);
     free(source);
 }
 
@@ -212,7 +250,8 @@ wp_egress_join(struct wp_egress *egress, struct wp_str name,
                           "no room for a source of connections");
     }
     source->bytes = bytes;
-    source->policy = policy_hold(egress, policy, by, err);
+    source->policy = wp_egress_policy_hold(
+        egress, &(struct wp_egress_texts){.text = policy, .by = by}, err);
     if (source->policy == NULL) {
         (void)close(fd);
         free(source);

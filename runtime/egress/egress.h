@@ -4,7 +4,8 @@
  * It takes CONNECT HOST:PORT, http://HOST/PATH, and /KEY/PATH (keys.h). Each
  * source of connections is a listening socket with a policy
  * (pool/egress/policy.h): a sandbox, or all that reach the address where this
- * program listens. A name is resolved here, and the address that was checked is
+ * program listens. Of those each may have to show what it may reach of that
+ * (pool/egress/pass.h). A name is resolved here, and the address that was checked is
  * the one that is connected to. Each request ends with a line in the log: who,
  * what, which address, how many bytes, what was decided. Loop thread only. */
 #ifndef WP_RUNTIME_EGRESS_EGRESS_H
@@ -26,9 +27,12 @@ struct wp_egress_config {
     struct wp_resolver *resolver;
     struct wp_upstream_tls *tls;       /* NULL: no key may be for https. */
     const struct wp_egress_keys *keys; /* NULL: none. */
-    struct wp_str packages;            /* The preset's rules. */
-    uint32_t conns_max;                /* Further ones wait. */
-    uint32_t source_conns_max;         /* Of one source; refused beyond. */
+    /* WP_EGRESS_KEY_LEN bytes: sources without a name show a pass of that key
+     * with each request. NULL: none is asked for. */
+    const uint8_t *pass_key;
+    struct wp_str packages;    /* The preset's rules. */
+    uint32_t conns_max;        /* Further ones wait. */
+    uint32_t source_conns_max; /* Of one source; refused beyond. */
     uint64_t source_bytes_max; /* Both ways, in its life; 0: no bound. */
     int64_t idle_timeout_ns;   /* A side that does not move on. */
     int64_t answer_timeout_ns;

@@ -4,21 +4,30 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/list.h"
+#include "pool/egress/pass.h"
 #include "proto/formats/http_exchange.h"
 #include "runtime/egress/egress.h"
 
 enum {
-    WP_EGRESS_WHO_MAX = WP_SANDBOX_NAME_MAX, /* Or an address. */
+    /* A sandbox, with its namespace where a pass names it; or an address. */
+    WP_EGRESS_WHO_MAX = WP_NAMESPACE_MAX + 1 + WP_SANDBOX_NAME_MAX,
 };
 
-/* One for each text and what narrows it, shared by the sources that have them.
- */
+/* Of a policy; each perhaps empty, but not the text. */
+struct wp_egress_texts {
+    struct wp_str text;
+    struct wp_str by;     /* Narrows it. */
+    struct wp_str within; /* Nothing beyond this one is allowed either. */
+};
+
+/* One for the same three texts, shared by those who have them. */
 struct wp_egress_shared_policy {
     struct wp_list node;
     uint32_t users;
     struct wp_egress_policy policy;
     char text[WP_EGRESS_TEXT_MAX + 1];
-    char by[WP_EGRESS_TEXT_MAX + 1]; /* "": nothing. */
+    char by[WP_EGRESS_TEXT_MAX + 1];
+    char within[WP_EGRESS_TEXT_MAX + 1];
 };
 
 struct wp_egress_source {
@@ -35,6 +44,13 @@ struct wp_egress_source {
 /* Of one connection, as long as it lives. */
 struct wp_egress_client {
     struct wp_egress_source *source;
+    struct sockaddr_storage address;
+    char who[WP_EGRESS_WHO_MAX + 1];
+};
+
+/* Whom a request is of, and what it may reach. */
+struct wp_egress_visitor {
+    struct wp_egress_shared_policy *policy; /* Held until left. */
     char who[WP_EGRESS_WHO_MAX + 1];
 };
 
@@ -50,6 +66,23 @@ struct wp_egress {
 
 /* egress.c: may the source have one more line in the log? */
 WP_MUST_CHECK bool wp_egress_may_log(struct wp_egress_source *source);
+
+/* egress.c: the policy of those texts, until it is let go. NULL: err says what
+ * is no policy, or asks for more than text allows, or that memory lacks. */
+struct wp_egress_shared_policy *
+wp_egress_policy_hold(struct wp_egress *egress,
+                      const struct wp_egress_texts *texts, struct wp_err *err);
+struct wp_egress_shared_policy *
+wp_egress_policy_hold_too(struct wp_egress_shared_policy *shared);
+void wp_egress_policy_let_go(struct wp_egress_shared_policy *shared);
+
+/* visitor.c: by the connection, or by the pass that is shown where passes are
+ * asked for. 0: out is to be left; else the status to answer with, and err says
+ * why. */
+WP_MUST_CHECK int wp_egress_visitor_enter(struct wp_http_req *req,
+                                          struct wp_egress_visitor *out,
+                                          struct wp_err *err);
+void wp_egress_visitor_leave(struct wp_egress_visitor *visitor);
 
 /* visit.c: the route function of the server. */
 const struct wp_http_ops *wp_egress_route(struct wp_http_req *req);

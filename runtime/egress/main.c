@@ -19,6 +19,7 @@
 #include "pool/base/log.h"
 #include "pool/base/os_error.h"
 #include "pool/egress/channel.h"
+#include "pool/egress/pass.h"
 #include "proto/loop/loop.h"
 #include "proto/sockets/descriptors.h"
 #include "proto/sockets/listen.h"
@@ -36,6 +37,7 @@ struct program {
     const char *listen;
     const char *policy;
     const char *keys_path;
+    const char *passes_path;
     const char *name_servers;
     const char *ca;
     bool channel; /* warmpoold has started it. */
@@ -47,6 +49,7 @@ struct program {
     struct wp_egress *egress;
     struct wp_egress_members *members;
     struct wp_listener listener;
+    uint8_t pass_key[WP_EGRESS_KEY_LEN];
 };
 
 static const char help[] =
@@ -66,6 +69,11 @@ static const char help[] =
     "  --keys FILE           one key a line: NAME URL FIELD: VALUE; for "
     "nobody\n"
     "                        else to read\n"
+    "  --passes FILE         with the key of this namespace, as warmpoold\n"
+    "                        --egress-key prints it: each request needs a "
+    "pass,\n"
+    "                        which a claim brings, and reaches what both the\n"
+    "                        pass and the policy allow\n"
     "  --name-servers LIST   ADDRESS[:PORT],... (default: the system's)\n"
     "  --ca FILE             authorities of keys' servers (default: the\n"
     "                        system's)\n"
@@ -89,6 +97,7 @@ enum option_key {
     OPT_POLICY,
     OPT_PACKAGES,
     OPT_KEYS,
+    OPT_PASSES,
     OPT_NAME_SERVERS,
     OPT_CA,
     OPT_CONNS_MAX,
@@ -179,6 +188,9 @@ read_text(struct program *program, int c, struct wp_err *err)
     case OPT_KEYS:
         program->keys_path = optarg;
         return true;
+    case OPT_PASSES:
+        program->passes_path = optarg;
+        return true;
     case OPT_NAME_SERVERS:
         program->name_servers = optarg;
         return true;
@@ -209,6 +221,7 @@ static const struct option options[] = {
     {"policy", required_argument, NULL, OPT_POLICY},
     {"packages", required_argument, NULL, OPT_PACKAGES},
     {"keys", required_argument, NULL, OPT_KEYS},
+    {"passes", required_argument, NULL, OPT_PASSES},
     {"name-servers", required_argument, NULL, OPT_NAME_SERVERS},
     {"ca", required_argument, NULL, OPT_CA},
     {"conns-max", required_argument, NULL, OPT_CONNS_MAX},
@@ -231,6 +244,11 @@ check(struct program *program, struct wp_err *err)
 {
     struct wp_egress_policy policy;
 
+    if (program->passes_path != NULL && program->listen == NULL) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                         "--passes: --listen was expected with it");
+        return false;
+    }
     if (!program->channel &&
         (program->listen == NULL || program->policy == NULL)) {
         (void)wp_err_set(err, WP_INVALID_ARGUMENT,
@@ -296,20 +314,21 @@ wrong:
 
 /* --- Start --- */
 
+/* The file of that option, which holds secrets. -1: err says what is wrong. */
 static int
-open_keys(const struct program *program, struct wp_err *err)
+open_secrets(const char *option, const char *path, struct wp_err *err)
 {
     struct stat st;
-    int fd = open(program->keys_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0 || fstat(fd, &st) != 0) {
-        (void)wp_err_sys(err, WP_FAILED_PRECONDITION, errno, "--keys %s",
-                         program->keys_path);
+        (void)wp_err_sys(err, WP_FAILED_PRECONDITION, errno, "--%s %s", option,
+                         path);
     } else if ((st.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) != 0) {
         (void)wp_err_set(err, WP_FAILED_PRECONDITION,
-                         "--keys %s: a file that others cannot read nor write "
+                         "--%s %s: a file that others cannot read nor write "
                          "was expected",
-                         program->keys_path);
+                         option, path);
     } else {
         return fd;
     }
@@ -319,13 +338,46 @@ open_keys(const struct program *program, struct wp_err *err)
     return -1;
 }
 
+/* Digits, and perhaps the end of a line. */
+static enum wp_status
+read_pass_key(struct program *program, struct wp_err *err)
+{
+    char text[2 * WP_EGRESS_KEY_LEN + 2];
+    ssize_t len;
+    int fd;
+
+    if (program->passes_path == NULL) {
+        return WP_OK;
+    }
+    fd = open_secrets("passes", program->passes_path, err);
+    if (fd < 0) {
+        return err->status;
+    }
+    len = read(fd, text, sizeof text);
+    (void)close(fd);
+    if (len > 0 && text[len - 1] == '\n') {
+        len--;
+    }
+    if (len != 2 * WP_EGRESS_KEY_LEN ||
+        !wp_hex_decode((struct wp_str){text, (size_t)len}, program->pass_key,
+                       sizeof program->pass_key)) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "--passes %s: %d hexadecimal digits were expected, "
+                          "as warmpoold --egress-key=NAMESPACE prints them",
+                          program->passes_path, 2 * WP_EGRESS_KEY_LEN);
+    }
+    explicit_bzero(text, sizeof text);
+    program->config.pass_key = program->pass_key;
+    return WP_OK;
+}
+
 static enum wp_status
 read_keys(struct program *program, struct wp_err *err)
 {
     int fd = program->keys_fd ? WP_EGRESS_KEYS_FD : -1;
 
     if (program->keys_path != NULL) {
-        fd = open_keys(program, err);
+        fd = open_secrets("keys", program->keys_path, err);
         if (fd < 0) {
             return err->status;
         }
@@ -426,7 +478,8 @@ start(struct program *program, struct wp_err *err)
     }
     config->resolver =
         wp_resolver_create(program->base, program->name_servers, err);
-    if (config->resolver == NULL || read_keys(program, err) != WP_OK) {
+    if (config->resolver == NULL || read_keys(program, err) != WP_OK ||
+        read_pass_key(program, err) != WP_OK) {
         return err->status;
     }
     if (program->keys != NULL) {

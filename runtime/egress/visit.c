@@ -23,6 +23,7 @@ enum {
 struct visit {
     struct wp_egress *egress;
     const struct wp_egress_client *client;
+    struct wp_egress_visitor visitor;
     const struct wp_egress_key *key; /* NULL: none is added. */
     struct wp_host host;
     uint16_t port;
@@ -39,10 +40,10 @@ struct visit {
     int64_t begun_ns;
 };
 
-static struct wp_egress_policy *
+static const struct wp_egress_policy *
 policy_of(const struct visit *visit)
 {
-    return &visit->client->source->policy->policy;
+    return &visit->visitor.policy->policy;
 }
 
 /* --- Judging the target --- */
@@ -66,17 +67,20 @@ set_reason(struct visit *visit, const char *verdict, const char *fmt, ...)
 static bool
 refuse_by_policy(struct visit *visit)
 {
-    const struct wp_egress_shared_policy *policy =
-        visit->client->source->policy;
+    const struct wp_egress_shared_policy *policy = visit->visitor.policy;
     const char *text = policy->by[0] != '\0' ? policy->by : policy->text;
-    char shown[WP_STR_SHOWN_MAX];
+    bool within = policy->within[0] != '\0';
+    char shown[2][WP_STR_SHOWN_MAX];
 
     return set_reason(
         visit, "refused",
-        "egress to %s:%u is refused: the policy of this sandbox, '%s', does "
-        "not allow it%s",
-        visit->host.name, visit->port, wp_str_shown(wp_str_from(text), shown),
-        visit->secure ? "" : " without TLS");
+        "egress to %s:%u is refused: the policy of this sandbox, '%s'%s%s%s, "
+        "does not allow it%s",
+        visit->host.name, visit->port,
+        wp_str_shown(wp_str_from(text), shown[0]),
+        within ? ", within that of the proxy, '" : "",
+        within ? wp_str_shown(wp_str_from(policy->within), shown[1]) : "",
+        within ? "'" : "", visit->secure ? "" : " without TLS");
 }
 
 /* Splits "HOST[:PORT]/PATH?QUERY" behind the scheme. */
@@ -403,7 +407,7 @@ tell(const struct visit *visit, const struct wp_http_message *request)
     }
     (void)snprintf(to, sizeof to, "%s:%u", visit->host.name, visit->port);
     wp_log_info(
-        "egress", wp_kv_str("sandbox", visit->client->who),
+        "egress", wp_kv_str("sandbox", visit->visitor.who),
         wp_kv_slice("method", request->method),
         wp_kv_str("to", visit->host.name[0] != '\0' ? to : ""),
         wp_kv_str("address", visit->address),
@@ -423,6 +427,7 @@ gone(struct wp_http_exchange *x)
         wp_lookup_cancel(visit->lookup);
     }
     tell(visit, wp_http_message(wp_http_exchange_req(x)));
+    wp_egress_visitor_leave(&visit->visitor);
     free(visit);
 }
 
@@ -435,6 +440,7 @@ turn_away(struct visit *visit, struct wp_http_req *req, int status,
     tell(visit, wp_http_message(req));
     wp_http_set_close(req);
     wp_http_reply_error(req, status, "%s", why);
+    wp_egress_visitor_leave(&visit->visitor);
     free(visit);
     return NULL;
 }
@@ -455,6 +461,8 @@ wp_egress_route(struct wp_http_req *req)
     const struct wp_http_ops *opened;
     char reason[REASON_MAX];
     const char *why = "";
+    struct wp_err err;
+    int status;
 
     if (visit == NULL) {
         wp_http_reply_error(req, HTTP_STATUS_SERVICE_UNAVAILABLE, "no memory");
@@ -463,6 +471,14 @@ wp_egress_route(struct wp_http_req *req)
     visit->egress = egress;
     visit->client = wp_http_peer(req);
     visit->begun_ns = wp_clock_mono_ns(wp_clock_system());
+    status = wp_egress_visitor_enter(req, &visit->visitor, &err);
+    if (status != 0) {
+        if (status == HTTP_STATUS_PROXY_AUTHENTICATION_REQUIRED) {
+            wp_http_add_header(req, "Proxy-Authenticate",
+                               "Basic realm=\"warmpool-egress\"");
+        }
+        return turn_away(visit, req, status, err.msg);
+    }
     if (!judge(visit, wp_http_message(req), &why)) {
         (void)snprintf(reason, sizeof reason, "%s",
                        why != NULL ? why : visit->reason);

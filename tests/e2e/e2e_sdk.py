@@ -18,7 +18,9 @@ from cluster import ROOT, free_port, wait_for
 
 sys.path.insert(0, str(ROOT / "tests/support/git"))
 sys.path.insert(0, str(ROOT / "tests/support/identity"))
+sys.path.insert(0, str(ROOT / "tests/support/egress"))
 import git_rig
+from package_index import Index
 from verifier import Verifier
 
 LIVES = 13  # Of SDK below, with the one that fails.
@@ -317,10 +319,87 @@ class Repository:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
+class Way:
+    """The way out of a Pod, by whose address the other side knows it."""
+
+    def __init__(self, to):
+        self.to, self.source = ("127.0.0.1", to), None
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            try:
+                taken, _ = self.listener.accept()
+                made = socket.create_connection(
+                    self.to, source_address=(self.source, 0) if self.source else None)
+            except OSError:
+                return  # It was closed.
+            for one, other in ((taken, made), (made, taken)):
+                threading.Thread(target=self.copy, args=(one, other),
+                                 daemon=True).start()
+
+    @staticmethod
+    def copy(one, other):
+        try:
+            while piece := one.recv(65536):
+                other.sendall(piece)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def stop(self):
+        self.listener.close()
+
+
+class Egress:
+    """The proxy of the namespace, and a package index that it lets claims reach."""
+
+    def __init__(self, w, key):
+        self.index = Index()
+        path, port, out = w.dir / "egress-key", free_port(), w.dir / "egress.log"
+        path.touch(0o600)
+        path.write_bytes(subprocess.run(
+            [world.world_binary("allocator/warmpoold"), "--backend=kubernetes",
+             f"--token-key-file={key}", f"--egress-key={w.namespace}"],
+            check=True, stdout=subprocess.PIPE, timeout=60).stdout)
+        with open(out, "wb") as log:
+            self.process = subprocess.Popen(
+                [world.world_binary("runtime/warmpool-egress"), "--listen",
+                 f"127.0.0.1:{port}", "--policy", "packages", "--packages",
+                 self.index.rules, "--passes", path], stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log)
+        self.log = out
+        self.way = Way(port)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+        self.way.stop()
+        self.index.stop()
+
+
+def check_egress(w, egress, ip, port):
+    """A package comes through the proxy, and nothing else does."""
+    egress.way.source = ip
+    pip = (f"{sys.executable} -m pip install --quiet --disable-pip-version-check "
+           f"--no-deps --target lib --index-url {egress.index.url} "
+           f"--trusted-host {egress.index.name} wp-small")
+    assert execute(ip, port, f"sh -c '{pip} && PYTHONPATH=lib {sys.executable} -c "
+                   '"import wp_small; print(wp_small.WORD)"\'') == "there\n"
+    assert execute(ip, port, "curl -s -o /dev/null -w %{http_code} "
+                   "http://elsewhere.test/") == "403"
+    egress.way.source = "127.0.0.1"
+    assert execute(ip, port, "curl -s -o /dev/null -w %{http_code} "
+                   f"{egress.index.url}") == "403"
+    assert f"sandbox={w.namespace}/" in egress.log.read_text()
+
+
 def test_what_claims_bring(w):
-    """Files, Secrets, a repository and an identity that annotations name, with the
-    rights that are shipped; the template has no NetworkPolicy here, and no controller would enforce
-    one."""
+    """Files, Secrets, a repository, an identity and a policy that annotations name,
+    with the rights that are shipped; the template has no NetworkPolicy here, and no
+    controller would enforce one."""
     secret = "wp-" + os.urandom(8).hex()
     sandboxes = Sandboxes(w)
     repository = Repository(w, secret)
@@ -328,8 +407,10 @@ def test_what_claims_bring(w):
     key.touch(0o600)
     key.write_text("5a" * 32)
     pages = f"127.0.0.1:{free_port()}"
+    egress = Egress(w, key)
     try:
         w.daemon(token_key_file=key, sandbox_port=sandboxes.rest,
+                 egress_proxy=f"127.0.0.1:{egress.way.port}",
                  git_remotes=repository.server.base, fetch_socket=repository.socket,
                  git_trust="enforce", identity_secret="warmpool-identity",
                  metrics_listen=pages)
@@ -337,6 +418,8 @@ def test_what_claims_bring(w):
         w.patch("SandboxTemplate", "python", {"metadata": {"annotations": {
             "template.warmpool.io/binding": "allowed"}}})
         fill(w, 2)
+        w.patch("SandboxWarmPool", "p", {"metadata": {"annotations": {
+            "pool.warmpool.io/egress": "packages elsewhere.test"}}})
         w.cluster.request("POST", f"/api/v1/namespaces/{w.namespace}/secrets", {
             "apiVersion": "v1", "kind": "Secret", "stringData": {"token": secret},
             "metadata": {"name": "login", "labels": {
@@ -346,6 +429,7 @@ def test_what_claims_bring(w):
             "claim.warmpool.io/secrets": json.dumps({"TOKEN": {
                 "name": "login", "key": "token", "env": True}}),
             "claim.warmpool.io/identity": json.dumps({"audience": "https://api.test"}),
+            "claim.warmpool.io/egress": "packages",
             "claim.warmpool.io/repositories": json.dumps([{
                 "url": repository.url, "directory": "src", "user": "me",
                 "password": {"name": "login", "key": "token"}}])}})
@@ -377,12 +461,14 @@ def test_what_claims_bring(w):
         assert said["sub"] == "/".join((
             "system:sandboxclaims", "c", w.namespace, "p",
             sandbox["metadata"]["name"])), said
+        check_egress(w, egress, sandbox["status"]["podIPs"][0], sandboxes.rest)
         for kind in ("SandboxClaim", "Sandbox", "Pod"):
             assert secret not in json.dumps(w.list(kind))
         assert secret not in w.daemons[0].log()
     finally:
         sandboxes.stop()
         repository.stop()
+        egress.stop()
 
 
 # As much of the kind as the SDK looks at.

@@ -26,6 +26,7 @@
 #include "k8s/bind/bind_call.h"
 #include "k8s/bind/brings.h"
 #include "k8s/bind/claim_identity.h"
+#include "k8s/bind/pass.h"
 #include "k8s/bind/repositories.h"
 #include "k8s/controllers/claim/cold.h"
 #include "k8s/controllers/claim/expiry.h"
@@ -33,50 +34,83 @@
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
 #include "proto/formats/sandbox_token.h"
-#include "proto/parcel/pack.h"
-#include "proto/parcel/request.h"
 
 /* One that is under way. */
 struct bringing {
     struct wp_list node; /* In the controller's list, once all is read. */
     struct wp_claim_reconcile *reconcile;
     struct wp_bind_call *call;
-    struct wp_bind_trees *trees;  /* NULL: none. */
-    struct wp_fetching *fetching; /* NULL: all of them are here. */
-    struct evbuffer *parcel;      /* Until the call has it. */
-    int64_t identity_until_ms;    /* 0: no new one is brought. */
-    bool renews;                  /* It is all that is brought. */
-    char fingerprint[WP_BIND_FINGERPRINT_TEXT + 1];
-    struct wp_claim_brings brings; /* Until it is packed. */
+    struct wp_claim_parcel parcel;
+    struct wp_fetching *fetching;    /* NULL: all trees are here. */
+    int64_t identity_until_ms;       /* 0: no new one is brought. */
+    bool renews;                     /* It is all that is brought. */
+    char by[WP_EGRESS_TEXT_MAX + 1]; /* Of what its Sandbox may reach. */
+    struct wp_claim_brings brings;   /* Until it is packed. */
 };
 
 /* --- Whether --- */
+
+/* False: the core does not know its pool. */
+static bool
+find_pool(const struct wp_claim_reconcile *reconcile,
+          struct wp_pool_stats *stats)
+{
+    struct wp_pools *pools = reconcile->self->parts->core.pools;
+    uint32_t index = wp_pools_index(pools, wp_str_from(reconcile->claim->ns),
+                                    wp_str_from(reconcile->pool));
+
+    if (index != UINT32_MAX) {
+        wp_pools_stats(pools, index, stats);
+    }
+    return index != UINT32_MAX;
+}
 
 bool
 wp_claim_brings_env(const struct wp_claim_reconcile *reconcile)
 {
     const struct wp_claim_view *view = wp_claim_view(reconcile->claim);
-    struct wp_pools *pools = reconcile->self->parts->core.pools;
-    uint32_t index;
     struct wp_pool_stats stats;
 
-    if (!view->has_env || view->has_volume_claims) {
+    return view->has_env && !view->has_volume_claims &&
+           find_pool(reconcile, &stats) && stats.spec.bind_env;
+}
+
+bool
+wp_claim_brings_pass(const struct wp_claim_reconcile *reconcile)
+{
+    const struct wp_cluster_config *config = &reconcile->self->parts->config;
+    const struct wp_object *templ;
+    struct wp_pool_stats stats;
+
+    if (config->egress.proxy == NULL || config->sandbox_key == NULL ||
+        !find_pool(reconcile, &stats) || stats.spec.egress[0] == '\0') {
         return false;
     }
-    index = wp_pools_index(pools, wp_str_from(reconcile->claim->ns),
-                           wp_str_from(reconcile->pool));
-    if (index == UINT32_MAX) {
-        return false;
-    }
-    wp_pools_stats(pools, index, &stats);
-    return stats.spec.bind_env;
+    templ = wp_claim_reconcile_template(reconcile);
+    return templ != NULL && wp_template_view(templ)->binds;
 }
 
 bool
 wp_claim_brings(const struct wp_claim_reconcile *reconcile)
 {
     return wp_claim_brings_more(reconcile->claim) ||
-           wp_claim_brings_env(reconcile);
+           wp_claim_brings_env(reconcile) || wp_claim_brings_pass(reconcile);
+}
+
+/* May its sandbox reach less than its pool says, by that? */
+static enum wp_status
+check_egress(struct wp_claim_reconcile *reconcile, struct wp_str by)
+{
+    struct wp_pool_stats stats = {.spec.egress = ""};
+
+    (void)find_pool(reconcile, &stats);
+    return by.len == 0 ||
+                   wp_bind_pass_check(&reconcile->self->parts->config.egress,
+                                      wp_str_from(stats.spec.egress), by,
+                                      &reconcile->err) == WP_OK
+               ? WP_OK
+               : wp_err_wrap(&reconcile->err,
+                             "annotation " WP_ANNOTATION_CLAIM_EGRESS);
 }
 
 /* Until claim, template or settings change that stays so. */
@@ -133,6 +167,9 @@ wp_claim_may_bring(struct wp_claim_reconcile *reconcile,
             status = wp_err_set(err, WP_FAILED_PRECONDITION,
                                 "annotation " WP_ANNOTATION_CLAIM_IDENTITY
                                 ": the daemon has no identity_secret");
+        }
+        if (status == WP_OK) {
+            status = check_egress(reconcile, brings->binding.egress);
         }
         wp_claim_brings_fini(brings);
         free(brings);
@@ -191,9 +228,9 @@ drop(struct bringing *bringing)
     }
     wp_claim_brings_fini(&bringing->brings);
     wp_fetching_cancel(bringing->fetching);
-    wp_bind_trees_drop(bringing->trees);
-    if (bringing->parcel != NULL) {
-        evbuffer_free(bringing->parcel);
+    wp_bind_trees_drop(bringing->parcel.trees);
+    if (bringing->parcel.bytes != NULL) {
+        evbuffer_free(bringing->parcel.bytes);
     }
     free(bringing);
 }
@@ -226,69 +263,6 @@ on_answer(void *ctx, const struct wp_bind_answer *answer)
         wp_claim_reconcile_say(reconcile, "SandboxNotReady", reconcile->err.msg,
                                WP_WORK_FAILED, 0);
     }
-}
-
-static void
-wipe_sent(const void *bytes, size_t len, void *owned)
-{
-    (void)bytes;
-    explicit_bzero(owned, len);
-    free(owned);
-}
-
-/* What is fetched is a part of the binding: by its name, since it is not here
- * yet, and without a password, which may change. */
-static size_t
-add_repositories(const struct wp_binding *binding, uint8_t *at)
-{
-    size_t n = 0;
-
-    for (uint32_t i = 0; i < binding->n_repositories; i++) {
-        const struct wp_binding_repository *it = &binding->repositories[i];
-        const struct wp_str texts[] = {it->url, it->ref, it->dir};
-
-        for (size_t k = 0; k < WP_ARRAY_LEN(texts); k++) {
-            if (at != NULL) {
-                memcpy(at + n, texts[k].ptr, texts[k].len);
-                at[n + texts[k].len] = '\0';
-            }
-            n += texts[k].len + 1;
-        }
-    }
-    return n;
-}
-
-/* Its bytes are wiped when nobody needs them. */
-static void
-pack(struct bringing *bringing)
-{
-    const struct wp_parts *parts = bringing->reconcile->self->parts;
-    const struct wp_binding *binding = &bringing->brings.binding;
-    size_t size = wp_parcel_size(binding, WP_STR(""));
-    size_t more = add_repositories(binding, NULL);
-    uint8_t *bytes = malloc(size + more + 1);
-
-    bringing->parcel = evbuffer_new();
-    WP_ASSERT(bytes != NULL && bringing->parcel != NULL);
-    wp_parcel_fill(binding, WP_STR(""), bytes);
-    (void)add_repositories(binding, bytes + size);
-    (void)snprintf(bringing->fingerprint, sizeof bringing->fingerprint,
-                   "%016" PRIx64,
-                   wp_pools_fingerprint(
-                       parts->core.pools,
-                       (struct wp_str){(const char *)bytes, size + more}));
-    if (size == 0) {
-        free(bytes);
-    } else {
-        WP_ASSERT(evbuffer_add_reference(bringing->parcel, bytes, size,
-                                         wipe_sent, bytes) == 0);
-    }
-    if (binding->n_repositories > 0) {
-        bringing->trees = wp_bind_trees_make(
-            binding, wp_str_from(bringing->reconcile->claim->ns));
-        WP_ASSERT(bringing->trees != NULL);
-    }
-    wp_claim_brings_fini(&bringing->brings);
 }
 
 /* NULL: it cannot be reached. Takes what request has, and adds where it is
@@ -332,6 +306,28 @@ sign(struct wp_claim_reconcile *reconcile, struct wp_identity_token *token)
 
 static void lacks(struct bringing *bringing);
 
+/* Of the Pod as it is now. */
+static enum wp_status
+add_pass(const struct bringing *bringing)
+{
+    struct wp_claim_reconcile *reconcile = bringing->reconcile;
+    const struct wp_object *sandbox = reconcile->sandbox;
+    struct wp_pool_stats stats = {.spec.egress = ""};
+    struct wp_bind_pass pass = {.ns = sandbox->ns,
+                                .sandbox = sandbox->name,
+                                .ip = wp_sandbox_view(sandbox)->pod_ip,
+                                .by = wp_str_from(bringing->by)};
+
+    if (check_egress(reconcile, pass.by) != WP_OK) {
+        return reconcile->err.status;
+    }
+    (void)find_pool(reconcile, &stats);
+    pass.policy = wp_str_from(stats.spec.egress);
+    WP_ASSERT(wp_bind_pass_add(&reconcile->self->parts->config.egress, &pass,
+                               bringing->parcel.bytes));
+    return WP_OK;
+}
+
 static void
 call(struct bringing *bringing)
 {
@@ -340,7 +336,7 @@ call(struct bringing *bringing)
 
     /* It may be another Pod now, that has none. */
     reconcile->entry->identity = (struct wp_identity){.due_ns = 0};
-    if (sign(reconcile, &identity) != WP_OK) {
+    if (add_pass(bringing) != WP_OK || sign(reconcile, &identity) != WP_OK) {
         lacks(bringing);
         return;
     }
@@ -348,10 +344,10 @@ call(struct bringing *bringing)
     bringing->call = send_to_pod(
         reconcile,
         &(struct wp_bind_request){
-            .fingerprint = bringing->fingerprint,
+            .fingerprint = bringing->parcel.fingerprint,
             .identity = identity.text[0] != '\0' ? identity.text : NULL,
-            .parcel = bringing->parcel,
-            .trees = bringing->trees,
+            .parcel = bringing->parcel.bytes,
+            .trees = bringing->parcel.trees,
             .done = on_answer,
             .ctx = bringing});
     explicit_bzero(&identity, sizeof identity);
@@ -418,14 +414,18 @@ bring(struct bringing *bringing)
         wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
         return;
     }
-    pack(bringing);
+    WP_ASSERT(wp_str_copy(bringing->brings.binding.egress, bringing->by,
+                          sizeof bringing->by));
+    wp_claim_brings_pack(&bringing->brings, self->parts->core.pools,
+                         reconcile->claim->ns, &bringing->parcel);
     wp_list_push_back(&self->bringing, &bringing->node);
-    if (bringing->trees == NULL) {
+    if (bringing->parcel.trees == NULL) {
         call(bringing);
         return;
     }
-    bringing->fetching = wp_fetching_create(
-        self->parts->repositories, bringing->trees, on_fetched, bringing);
+    bringing->fetching =
+        wp_fetching_create(self->parts->repositories, bringing->parcel.trees,
+                           on_fetched, bringing);
     WP_ASSERT(bringing->fetching != NULL);
     wp_fetching_go(bringing->fetching);
 }

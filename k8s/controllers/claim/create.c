@@ -143,6 +143,11 @@ wp_claim_create(struct wp_claim_reconcile *reconcile)
         refused(reconcile, reason);
         return;
     }
+    if (wp_claim_brings_pass(reconcile)) {
+        (void)wp_json_set_text(
+            wp_json_object_at(json_object_get(body, "metadata"), "annotations"),
+            WP_ANNOTATION_BRINGS, "true");
+    }
     wp_fault("claim.before_create");
     wp_claim_reconcile_brings(reconcile, templ);
     wp_claim_state_move(&reconcile->entry->creation, WP_WRITE_SENT);

@@ -271,7 +271,9 @@ wp_claim_status_write_then(struct wp_claim_reconcile *reconcile,
 /* Its variables do not make it start cold: they are brought to a warm Sandbox,
  * as its pool's annotation says. */
 bool wp_claim_brings_env(const struct wp_claim_reconcile *reconcile);
-/* The same, or its annotations bring something. */
+/* Its Sandbox gets a pass for the egress proxy, as its pool has a policy. */
+bool wp_claim_brings_pass(const struct wp_claim_reconcile *reconcile);
+/* One of them, or its annotations bring something. */
 bool wp_claim_brings(const struct wp_claim_reconcile *reconcile);
 /* Of such a claim: could that be done? False: the claim says why not, and the
  * reconcile has ended. */

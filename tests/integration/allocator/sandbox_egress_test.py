@@ -5,7 +5,6 @@ Egress|Packages|Machine [unittest arguments]. Exits with 77, saying why, where s
 """
 
 import http.server
-import io
 import os
 import re
 import shutil
@@ -17,10 +16,12 @@ import tempfile
 import threading
 import unittest
 import urllib.parse
-import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "../../support/egress"))
 import ctl_test  # noqa: E402
+import package_index  # noqa: E402
 from ctl_test import (DAEMON, MANIFEST, eventually,  # noqa: E402
                       sandboxes_possible)
 
@@ -269,37 +270,6 @@ class Egress(Case):
             self.assertIn(words.encode(), done.stderr + done.stdout)
 
 
-def wheel():
-    """(name, bytes) of a package that is nothing but a module with a line."""
-    out = io.BytesIO()
-    about = "wp_small-1.0.dist-info/"
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("wp_small.py", "WORD = 'there'\n")
-        archive.writestr(about + "METADATA", "Metadata-Version: 2.1\n"
-                         "Name: wp-small\nVersion: 1.0\n")
-        archive.writestr(about + "WHEEL", "Wheel-Version: 1.0\nGenerator: t\n"
-                         "Root-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(about + "RECORD", "".join(
-            name + ",,\n" for name in ("wp_small.py", about + "METADATA",
-                                       about + "WHEEL", about + "RECORD")))
-    return "wp_small-1.0-py3-none-any.whl", out.getvalue()
-
-
-class Index(Page):
-    """A package index with one package."""
-
-    def do_GET(self):
-        name, archive = wheel()
-        page = archive if self.path.endswith(".whl") else (
-            f'<!DOCTYPE html><a href="/files/{name}">{name}</a>'.encode())
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html" if page[:1] == b"<"
-                         else "application/octet-stream")
-        self.send_header("Content-Length", str(len(page)))
-        self.end_headers()
-        self.wfile.write(page)
-
-
 def pip_index():
     """The index that the machine's own pip configuration names; None."""
     done = subprocess.run([sys.executable, "-m", "pip", "config", "list"],
@@ -335,18 +305,10 @@ class Packages(Case):
         self.assertEqual(done.returncode, 0, (done.stdout, done.stderr))
 
     def test_an_index_here(self):
-        # By its name: clients pass a proxy by for loopback.
-        name = socket.gethostname()
-        address = socket.gethostbyname(name)
-        index = http.server.ThreadingHTTPServer((address, 0), Index)
-        thread = threading.Thread(target=index.serve_forever, args=(0.02,))
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(index.server_close)
-        self.addCleanup(index.shutdown)
-        self.install(f"http://{name}:{index.server_port}/simple/", "wp-small",
-                     "wp_small")
-        eventually(lambda: f"to={name.lower()}:{index.server_port}"
+        index = package_index.Index()
+        self.addCleanup(index.stop)
+        self.install(index.url, "wp-small", "wp_small")
+        eventually(lambda: f"to={index.host.lower()}"
                    in self.daemon.log(), "the log tells of it")
 
 

@@ -312,11 +312,47 @@ test_times_have_three_digits(void **state)
     }
 }
 
+/* Goal: of a long phase all of it is seen, and its growth is that of all. */
+static void
+test_long_phases_are_seen_evenly(void **state)
+{
+    struct wp_outcome outcome = {
+        .stock = calloc(WP_STOCK_MAX, sizeof *outcome.stock)};
+    struct wp_growth growth;
+    uint32_t moments;
+
+    (void)state;
+    assert_non_null(outcome.stock);
+    for (moments = 1; moments <= 36000; moments++) {
+        const struct wp_stock now = {.at_ns = moments * WP_NS_PER_S / 10,
+                                     .rss_bytes = 1000000 + moments};
+
+        wp_outcome_add_stock(&outcome, &now);
+        if (moments % 777 == 0 && moments > 1000) {
+            int64_t even = now.at_ns / outcome.n_stock;
+
+            assert_in_range(outcome.n_stock, WP_STOCK_MAX / 2, WP_STOCK_MAX);
+            assert_int_equal(outcome.stock[0].at_ns, WP_NS_PER_S / 10);
+            for (uint32_t i = 1; i < outcome.n_stock; i++) {
+                int64_t apart =
+                    outcome.stock[i].at_ns - outcome.stock[i - 1].at_ns;
+
+                assert_in_range(apart, even / 2, even * 2);
+            }
+        }
+    }
+    assert_true(wp_outcome_growth(&outcome, &growth));
+    assert_in_range((uint64_t)growth.first_bytes, 1001000, 1002600);
+    assert_in_range((uint64_t)growth.last_bytes, 1033400, 1035000);
+    free(outcome.stock);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_percentiles_are_those_of_sorted_samples),
+        cmocka_unit_test(test_long_phases_are_seen_evenly),
         cmocka_unit_test(test_a_histogram_is_the_same_in_parts),
         cmocka_unit_test(test_a_slice_knows_its_percentiles),
         cmocka_unit_test(test_records_are_bounded),
