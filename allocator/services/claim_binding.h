@@ -8,9 +8,10 @@
 /* One block of memory, which is wiped before it is freed. */
 struct wp_claim_binding;
 
-/* A copy of what the request brings, nothing perhaps, checked; and whether sandboxes of its pool
- * can be bound, and the caller may send secrets. NULL after having finished the
- * call; all bindings of one daemon take 64 MiB at most. */
+/* A copy of what the request brings, nothing perhaps, checked; and whether
+ * sandboxes of its pool can be bound, and the caller may send secrets. NULL
+ * after having finished the call; all bindings of one daemon take 64 MiB at
+ * most. */
 struct wp_claim_binding *
 wp_service_binding_take(struct wp_call *call,
                         const struct wp_wire_claim_request *request);

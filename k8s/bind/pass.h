@@ -17,8 +17,8 @@ struct wp_bind_pass {
 };
 
 /* May a claim narrow the policy of its pool by that? INVALID_ARGUMENT: `by` is
- * no policy. FAILED_PRECONDITION: it asks for more, or there are no passes here;
- * err says which. What `packages` stands for only the proxies know. */
+ * no policy. FAILED_PRECONDITION: it asks for more, or nobody gets passes; err
+ * says which. What `packages` stands for only the proxies know. */
 WP_MUST_CHECK enum wp_status
 wp_bind_pass_check(const struct wp_cluster_egress *egress, struct wp_str policy,
                    struct wp_str by, struct wp_err *err);

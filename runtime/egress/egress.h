@@ -5,9 +5,10 @@
  * source of connections is a listening socket with a policy
  * (pool/egress/policy.h): a sandbox, or all that reach the address where this
  * program listens. Of those each may have to show what it may reach of that
- * (pool/egress/pass.h). A name is resolved here, and the address that was checked is
- * the one that is connected to. Each request ends with a line in the log: who,
- * what, which address, how many bytes, what was decided. Loop thread only. */
+ * (pool/egress/pass.h). A name is resolved here, and the address that was
+ * checked is the one that is connected to. Each request ends with a line in the
+ * log: who, what, which address, how many bytes, what was decided. Loop thread
+ * only. */
 #ifndef WP_RUNTIME_EGRESS_EGRESS_H
 #define WP_RUNTIME_EGRESS_EGRESS_H
 

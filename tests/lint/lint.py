@@ -22,8 +22,8 @@ LIBRARIES = [
      r"allocator/ctl/rpc_client\.c|bench/.*|tests/.*"),
     (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire/[^/]*|runtime/sandboxd/process_wire\.c|"
      r"tests/clients/interop_server\.c"),
-    (r"nettle/", r"proto/checkout/trust_look\.c|pool/leases/token\.c|proto/formats/sandbox_token\.c|"
-                 r"allocator/http/trigger_signature\.c"),
+    (r"nettle/", r"proto/checkout/trust_look\.c|pool/leases/token\.c|pool/egress/pass\.c|"
+                 r"proto/formats/sandbox_token\.c|allocator/http/trigger_signature\.c"),
     (r"hiredis/",
      r"allocator/stores/redis/.*\.c"
      r"|bench/micro/bench_store_redis\.c|tests/.*"),
