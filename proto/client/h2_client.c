@@ -132,6 +132,7 @@ wp_h2_close(struct wp_h2 *h2)
         free(h2->conns[i]);
     }
     close(h2->epoll_fd);
+    wp_h2_memory_free(&h2->memory);
     free(h2);
 }
 

@@ -9,6 +9,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "proto/client/h2_client.h"
+#include "proto/h2/memory.h"
 
 enum {
     WP_H2_OUT_SIZE = 64 * 1024,
@@ -20,6 +21,7 @@ struct wp_h2_conn {
     int fd;    /* -1: lost. */
     void *tls; /* Of wp_h2_tls_connect; NULL: none. */
     nghttp2_session *session;
+    struct wp_h2_holding memory; /* The session's. */
     struct wp_h2 *h2;
     size_t out_len; /* Bytes of out, of which out_sent are gone. */
     size_t out_sent;
@@ -34,6 +36,7 @@ struct wp_h2 {
     unsigned n_methods;
     bool broken; /* A server's answer was too long, or none at all. */
     struct wp_h2_config config;
+    struct wp_h2_memory memory;
     unsigned n_headers[WP_H2_METHODS_MAX];
     nghttp2_nv headers[WP_H2_METHODS_MAX][WP_H2_HEADERS_MAX];
     struct wp_h2_conn *conns[WP_H2_CONNECTIONS_MAX];

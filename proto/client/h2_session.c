@@ -5,6 +5,7 @@
 
 enum {
     WINDOW = 64 * 1024 * 1024, /* Never in the way of small answers. */
+    MEMORY_MAX = 1 << 30,      /* Of a session; a stream takes 2 KiB. */
 };
 
 static int
@@ -133,6 +134,30 @@ read_request(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
     return (ssize_t)len;
 }
 
+/* What comes is read strictly here, so nghttp2 need not look at it twice; and
+ * streams that are over are of no use any more. */
+static bool
+make_session(struct wp_h2_conn *conn,
+             const nghttp2_session_callbacks *callbacks)
+{
+    nghttp2_option *option;
+    nghttp2_mem mem;
+    bool made;
+
+    if (nghttp2_option_new(&option) != 0) {
+        return false;
+    }
+    nghttp2_option_set_no_http_messaging(option, 1);
+    nghttp2_option_set_no_closed_streams(option, 1);
+    conn->memory =
+        (struct wp_h2_holding){.memory = &conn->h2->memory, .max = MEMORY_MAX};
+    wp_h2_memory_for(&conn->memory, &mem);
+    made = nghttp2_session_client_new3(&conn->session, callbacks, conn, option,
+                                       &mem) == 0;
+    nghttp2_option_del(option);
+    return made;
+}
+
 bool
 wp_h2_session_start(struct wp_h2_conn *conn)
 {
@@ -150,7 +175,7 @@ wp_h2_session_start(struct wp_h2_conn *conn)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks,
                                                               on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    ok = nghttp2_session_client_new(&conn->session, callbacks, conn) == 0;
+    ok = make_session(conn, callbacks);
     nghttp2_session_callbacks_del(callbacks);
     return ok &&
            nghttp2_submit_settings(conn->session, NGHTTP2_FLAG_NONE, settings,

@@ -12,6 +12,7 @@
 
 #include "proto/sockets/peer_limits.h"
 #include "proto/h2/h2.h"
+#include "proto/h2/memory.h"
 #include "proto/sockets/listen.h"
 #include "pool/base/clock.h"
 
@@ -21,7 +22,6 @@ enum {
     /* Of a connection that takes no output nothing more is framed than this,
      * and nothing is read. */
     WP_H2_WRITE_SIZE = 64 << 10,
-    WP_H2_MEMORY_CLASSES = 7, /* 64, 128, ... 4096 bytes. */
 };
 
 /* Single-writer increment: no locked instruction. */
@@ -30,12 +30,6 @@ enum {
         (counter),                                                             \
         atomic_load_explicit((counter), memory_order_relaxed) + (by),          \
         memory_order_relaxed)
-
-/* Memory that sessions of one thread give back and take again (memory.c). */
-struct wp_h2_memory {
-    void *free[WP_H2_MEMORY_CLASSES];
-    size_t kept; /* Bytes in the free lists. */
-};
 
 enum wp_h2_conn_state {
     WP_H2_OPEN,
@@ -92,8 +86,8 @@ struct wp_h2_conn {
     uint8_t *out; /* What the socket did not take; owned. */
     size_t out_len;
     size_t out_at;
-    size_t memory;   /* Bytes the session holds. */
-    uint64_t peer[]; /* handler.peer_size bytes. */
+    struct wp_h2_holding memory; /* The session's. */
+    uint64_t peer[];             /* handler.peer_size bytes. */
 };
 
 struct wp_h2_worker {
@@ -156,12 +150,6 @@ struct wp_h2_server {
     _Atomic(uint32_t) n_conns; /* Accepted and not closed. */
     _Atomic(bool) starved;     /* Of descriptors. */
 };
-
-/* --- memory.c, the worker's thread --- */
-
-/* Allocates for the session of one connection. */
-void wp_h2_memory_of(struct wp_h2_conn *conn, nghttp2_mem *mem);
-void wp_h2_memory_free(struct wp_h2_memory *memory);
 
 /* --- session.c, the worker's thread --- */
 

@@ -1,17 +1,12 @@
-/* The memory of sessions. nghttp2 asks for many small pieces for each stream;
- * those that one stream gives back serve the next one of the same thread, so
- * that a busy server asks malloc for nothing. What one connection may hold, and
- * what the free lists keep, is bounded: a session that asks for more fails. */
-#include "proto/h2/internal.h"
+#include "proto/h2/memory.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     SMALLEST = 64,
     KEPT_MAX = 4 << 20,
-    SESSION_BASE = 256 << 10, /* What a session may hold beside streams. */
-    PER_STREAM = 2 << 10,
 };
 
 /* Before each piece; keeps what follows aligned for any object. */
@@ -31,18 +26,11 @@ class_of(size_t size)
     return class;
 }
 
-static size_t
-limit_of(const struct wp_h2_conn *conn)
-{
-    return SESSION_BASE +
-           (size_t)conn->server->config.streams_per_connection_max * PER_STREAM;
-}
-
 static void *
 take(size_t wanted, void *user)
 {
-    struct wp_h2_conn *conn = user;
-    struct wp_h2_memory *memory = &conn->worker->memory;
+    struct wp_h2_holding *holding = user;
+    struct wp_h2_memory *memory = holding->memory;
     size_t size = wanted + sizeof(struct head);
     uint32_t class = class_of(size);
     struct head *piece = NULL;
@@ -54,7 +42,7 @@ take(size_t wanted, void *user)
         size = (size_t)SMALLEST << class;
         piece = memory->free[class];
     }
-    if (conn->memory + size > limit_of(conn)) {
+    if (size > holding->max - holding->bytes) {
         return NULL;
     }
     if (piece != NULL) {
@@ -68,22 +56,22 @@ take(size_t wanted, void *user)
     }
     piece->size = size;
     piece->class = class;
-    conn->memory += size;
+    holding->bytes += size;
     return piece + 1;
 }
 
 static void
 give(void *ptr, void *user)
 {
-    struct wp_h2_conn *conn = user;
-    struct wp_h2_memory *memory = &conn->worker->memory;
+    struct wp_h2_holding *holding = user;
+    struct wp_h2_memory *memory = holding->memory;
     struct head *piece;
 
     if (ptr == NULL) {
         return;
     }
     piece = (struct head *)ptr - 1;
-    conn->memory -= piece->size;
+    holding->bytes -= piece->size;
     if (piece->class == WP_H2_MEMORY_CLASSES ||
         memory->kept + piece->size > KEPT_MAX) {
         free(piece);
@@ -128,9 +116,9 @@ resize(void *ptr, size_t wanted, void *user)
 }
 
 void
-wp_h2_memory_of(struct wp_h2_conn *conn, nghttp2_mem *mem)
+wp_h2_memory_for(struct wp_h2_holding *holding, nghttp2_mem *out)
 {
-    *mem = (nghttp2_mem){.mem_user_data = conn,
+    *out = (nghttp2_mem){.mem_user_data = holding,
                          .malloc = take,
                          .free = give,
                          .calloc = take_zeroed,

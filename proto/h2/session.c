@@ -20,6 +20,8 @@ enum {
     DECODED_FACTOR = 4,
     BLOCK_BYTES = 16 << 10, /* As sent, that any header block may have. */
     CONN_WINDOW = 1 << 20,
+    SESSION_BASE = 256 << 10, /* What a session may hold beside streams. */
+    PER_STREAM = 2 << 10,
     FRAME_HEAD = 9,
     GOAWAY_SIZE = FRAME_HEAD + 8,
     UNKNOWN_BYTES = 64, /* Of frames of unknown types: what one charge buys. */
@@ -305,7 +307,12 @@ begin(struct wp_h2_conn *conn)
     nghttp2_mem mem;
 
     conn->unknown = -NGHTTP2_CLIENT_MAGIC_LEN;
-    wp_h2_memory_of(conn, &mem);
+    conn->memory = (struct wp_h2_holding){
+        .memory = &conn->worker->memory,
+        .max = SESSION_BASE +
+               (size_t)config->streams_per_connection_max * PER_STREAM,
+    };
+    wp_h2_memory_for(&conn->memory, &mem);
     if (nghttp2_session_server_new3(&conn->session, conn->server->callbacks,
                                     conn, conn->server->options, &mem) != 0) {
         conn->session = NULL;

@@ -24,7 +24,7 @@ TREE = os.path.join(ROOT, "build", "failures", "tree")
 BUILD = os.path.join(TREE, "build", "dev")
 TEST_S = 600
 HELPERS = ["warmpoold", "warmpoolctl", "warmpool-fetch", "warmpool-init",
-           "warmpool-runtime", "rpc_python"]
+           "warmpool-runtime", "warmpool-egress", "rpc_python"]
 
 
 def rows():

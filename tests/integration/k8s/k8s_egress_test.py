@@ -37,9 +37,14 @@ class Egress(World):
         self.origin = Origin()
         self.addCleanup(self.origin.stop)
         self.here = "127.0.0.1:%d" % self.origin.port
-        self.proxy = Proxy(f"{self.here} {OTHER}", "--listen", "0.0.0.0:0",
-                           "--passes", self.print_key())
-        self.addCleanup(self.proxy.stop)
+        self.key_path = self.print_key()
+        self.proxy = self.start_proxy(0)
+
+    def start_proxy(self, port):
+        proxy = Proxy(f"{self.here} {OTHER}", "--listen", f"0.0.0.0:{port}",
+                      "--passes", self.key_path)
+        self.addCleanup(proxy.stop)
+        return proxy
 
     def print_key(self, ns=NS):
         """The file that a proxy of that namespace is given."""
@@ -145,6 +150,22 @@ class Calls(Egress):
         lease = self.claim(daemon, "h", env=[
             pb.EnvVar(name="HTTP_PROXY", value="mine")]).lease
         self.assertEqual(self.sh(lease.sandbox, "echo $HTTP_PROXY"), "mine\n")
+
+    def test_the_proxy_is_killed(self):
+        """Another process lets each reach what it could before."""
+        daemon = self.begin()
+        self.serve_all()
+        self.known(daemon)
+        one = self.claim(daemon, "g", egress=self.here).lease.sandbox
+        other = self.claim(daemon, "h", egress=OTHER).lease.sandbox
+        self.proxy.process.kill()
+        self.proxy.process.wait(PATIENCE)
+        self.assertEqual(self.sh(one, "curl -s -o /dev/null -w %{http_code} "
+                                 "--noproxy nobody "
+                                 f"http://{self.here}/ || true"), "000")
+        self.proxy = self.start_proxy(self.proxy.port)
+        self.assertEqual(self.reaches(one), "200")
+        self.assertEqual(self.reaches(other), "403")
 
     def test_beyond_the_pools(self):
         daemon = self.begin()
