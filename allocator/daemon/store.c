@@ -73,6 +73,7 @@ open_sqlite(struct wp_daemon_store *self, const struct wp_conf *conf,
             struct wp_err *err)
 {
     const struct wp_lease_sqlite_config config = {
+        .records = (uint32_t)conf->slots_max,
         .path = conf->lease_store_path,
         .synchronous =
             syncs(conf) ? WP_LEASE_SQLITE_FULL : WP_LEASE_SQLITE_NORMAL,

@@ -13,18 +13,11 @@
 #include <stdint.h>
 
 #include "pool/base/compiler.h"
-
-struct wp_slot_map_cell {
-    uint64_t hash;
-    uint32_t slot; /* Index + 1; 0: empty. */
-    uint32_t pad;
-};
+#include "pool/base/hash_index.h"
 
 struct wp_slot_map {
-    pthread_mutex_t lock;           /* guards: everything below */
-    struct wp_slot_map_cell *cells; /* Owned; mask + 1 of them. */
-    uint64_t mask;
-    uint64_t count;
+    pthread_mutex_t lock; /* guards: index */
+    struct wp_hash_index index;
 };
 
 /* Room for entries_max entries. False when memory lacks. */

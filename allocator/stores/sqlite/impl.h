@@ -7,6 +7,7 @@
 
 #include "allocator/stores/sqlite/db.h"
 #include "allocator/stores/sqlite/file.h"
+#include "allocator/stores/sqlite/places.h"
 
 enum {
     WP_LEASE_SQL_PRIMARY_CODE = 0xff, /* Of SQLite's extended codes. */
@@ -15,8 +16,8 @@ enum {
 enum wp_lease_statement {
     WP_LEASE_SQL_BEGIN,
     WP_LEASE_SQL_COMMIT,
-    WP_LEASE_SQL_FIND_UID,
-    WP_LEASE_SQL_FIND_CLAIM,
+    WP_LEASE_SQL_ROW,
+    WP_LEASE_SQL_PLACES,
     WP_LEASE_SQL_INSERT,
     WP_LEASE_SQL_UPDATE,
     WP_LEASE_SQL_RENEW,
@@ -31,6 +32,7 @@ enum wp_lease_statement {
 struct wp_lease_db {
     sqlite3 *sqlite;
     sqlite3_stmt *statements[WP_LEASE_SQL_COUNT];
+    struct wp_lease_places places;
     enum wp_lease_sqlite_sync level; /* As configured. */
     uint32_t wal_pages;
     int64_t page_bytes;
@@ -38,7 +40,7 @@ struct wp_lease_db {
     char path[WP_LEASE_FILE_PATH_MAX + 32];
 };
 
-/* Makes the statements of an accepted file. */
+/* Makes the statements of an accepted file, and finds its records. */
 enum wp_status wp_lease_db_prepare(struct wp_lease_db *db, struct wp_err *err);
 
 /* What commits wait for from here on. Between transactions. */

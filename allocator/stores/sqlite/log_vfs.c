@@ -222,6 +222,9 @@ const char *
 wp_lease_log_vfs(void)
 {
     if (real_vfs == NULL) {
+        /* Nobody asks how much memory SQLite has; counting it takes a lock for
+         * each piece. Refused, without harm, where SQLite is in use already. */
+        (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
         real_vfs = sqlite3_vfs_find(NULL);
         vfs = *real_vfs;
         vfs.pNext = NULL;

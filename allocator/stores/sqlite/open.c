@@ -43,6 +43,27 @@ static const char *const layout_steps[] = {
     " bytes BLOB NOT NULL,"
     " PRIMARY KEY (pool_namespace, pool)"
     ") STRICT",
+    /* Without indexes: the way to a record is in memory (places.h). */
+    "CREATE TABLE record ("
+    " id INTEGER PRIMARY KEY,"
+    " uid BLOB NOT NULL,"
+    " state INTEGER NOT NULL,"
+    " fence INTEGER NOT NULL,"
+    " deadline_wall_ms INTEGER NOT NULL,"
+    " granted_wall_ms INTEGER NOT NULL,"
+    " fingerprint INTEGER NOT NULL,"
+    " served INTEGER NOT NULL,"
+    " pool_namespace TEXT NOT NULL,"
+    " pool TEXT NOT NULL,"
+    " sandbox TEXT NOT NULL,"
+    " endpoint TEXT NOT NULL,"
+    " claim_id TEXT NOT NULL,"
+    " tenant TEXT NOT NULL,"
+    " lost_reason TEXT NOT NULL"
+    ") STRICT;"
+    "INSERT INTO record SELECT * FROM lease;"
+    "DROP TABLE lease;"
+    "ALTER TABLE record RENAME TO lease",
 };
 static const int64_t layout_latest = WP_ARRAY_LEN(layout_steps);
 
@@ -126,14 +147,17 @@ on_wal(void *ctx, sqlite3 *sqlite, const char *name, int pages)
 }
 
 static struct wp_lease_db *
-connect_file(const char *path, uint32_t busy_timeout_ms, struct wp_err *err)
+connect_file(const char *path, const struct wp_lease_sqlite_config *config,
+             struct wp_err *err)
 {
     struct wp_lease_db *db = calloc(1, sizeof *db);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
     bool ok;
 
-    if (db == NULL) {
+    if (db == NULL || !wp_lease_places_init(&db->places, config->records,
+                                            config->batch_max)) {
+        wp_lease_db_close(db);
         (void)wp_err_set(err, WP_UNAVAILABLE, "no memory for lease file '%s'",
                          path);
         return NULL;
@@ -147,7 +171,8 @@ connect_file(const char *path, uint32_t busy_timeout_ms, struct wp_err *err)
         wp_lease_db_close(db);
         return NULL;
     }
-    ok = sqlite3_busy_timeout(db->sqlite, (int)busy_timeout_ms) == SQLITE_OK &&
+    ok = sqlite3_busy_timeout(db->sqlite, (int)config->busy_timeout_ms) ==
+             SQLITE_OK &&
          /* Until the file is accepted, nothing writes to it, not even the end
           * of this connection. */
          sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
@@ -263,7 +288,7 @@ make_file(const struct wp_lease_sqlite_config *config, struct wp_err *err)
     if (status != WP_OK) {
         return status;
     }
-    db = connect_file(prepared, config->busy_timeout_ms, err);
+    db = connect_file(prepared, config, err);
     if (db == NULL) {
         status = err->status;
     } else {
@@ -335,7 +360,7 @@ wp_lease_db_open(const struct wp_lease_sqlite_config *config,
         (missing && make_file(config, err) != WP_OK)) {
         return NULL;
     }
-    db = connect_file(config->path, config->busy_timeout_ms, err);
+    db = connect_file(config->path, config, err);
     if (db == NULL) {
         return NULL;
     }

@@ -13,6 +13,7 @@
 enum {
     DEFAULT_BUSY_TIMEOUT_MS = 2000,
     DEFAULT_BATCH_MAX = 256,
+    DEFAULT_RECORDS = 4096,
     DEFAULT_CHECKPOINT_PAGES = 4000,
     /* How often one flush does what has come meanwhile, before it leaves that
      * to the committer. */
@@ -95,6 +96,9 @@ fill_defaults(struct wp_lease_sqlite_config *config)
 {
     if (config->busy_timeout_ms == 0) {
         config->busy_timeout_ms = DEFAULT_BUSY_TIMEOUT_MS;
+    }
+    if (config->records == 0) {
+        config->records = DEFAULT_RECORDS;
     }
     if (config->batch_max == 0) {
         config->batch_max = DEFAULT_BATCH_MAX;

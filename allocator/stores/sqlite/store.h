@@ -53,6 +53,9 @@ struct wp_lease_sqlite_config {
      * Default 2000. */
     uint32_t busy_timeout_ms;
     uint32_t batch_max; /* Ops in one transaction, 1..1024. Default 256. */
+    /* As many records are found without more memory being taken for that, by
+     * whoever commits. Default 4096. */
+    uint32_t records;
     /* Pages in PATH-wal after which it is copied into the file, by the
      * committer, between two transactions; from three quarters on once the disk
      * has them; sooner when they are more than it has room for. Default 4000

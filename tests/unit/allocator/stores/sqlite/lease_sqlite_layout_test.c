@@ -16,7 +16,7 @@ test_newer_layout_is_refused(void **state)
     sqlite_rig_fill(3);
     sqlite_rig_sql("PRAGMA user_version = 99");
     sqlite_rig_refused_leaves_it(
-        WP_FAILED_PRECONDITION, "layout version 99, this program knows 1 to 3");
+        WP_FAILED_PRECONDITION, "layout version 99, this program knows 1 to 4");
 }
 
 /* The layout of version 1 as it was, written out: no index from claims to
@@ -52,18 +52,25 @@ test_first_layout_is_brought_up(void **state)
         assert_int_equal(sqlite_rig_state(2), WP_RECORD_OPEN);
         sqlite_rig_close();
     }
-    /* The index is there now: this would be a second record of one claim. */
-    {
-        sqlite3 *db = NULL;
+}
 
-        assert_int_equal(sqlite3_open(sqlite_rig.path, &db), SQLITE_OK);
-        assert_int_equal(sqlite3_exec(db,
-                                      "UPDATE lease SET state = 2, claim_id = "
-                                      "'old', tenant = 't' WHERE id = 2",
-                                      NULL, NULL, NULL),
-                         SQLITE_CONSTRAINT);
-        assert_int_equal(sqlite3_close(db), SQLITE_OK);
-    }
+/* The layouts before had indexes, which made that impossible. */
+static void
+test_two_records_of_one_are_refused(void **state)
+{
+    (void)state;
+    sqlite_rig_fill(3);
+    sqlite_rig_sql("UPDATE lease SET state = 2, claim_id = 'one', tenant = 't'"
+                   " WHERE id IN (1, 3)");
+    sqlite_rig_refused_leaves_it(WP_FAILED_PRECONDITION,
+                                 "row 3 is a second record");
+    sqlite_rig_sql("UPDATE lease SET tenant = 'u' WHERE id = 3");
+    sqlite_rig_open();
+    sqlite_rig_close();
+    sqlite_rig_sql("UPDATE lease SET uid = (SELECT uid FROM lease WHERE id = "
+                   "1) WHERE id = 2");
+    sqlite_rig_refused_leaves_it(WP_FAILED_PRECONDITION,
+                                 "row 2 is a second record");
 }
 
 /* A file that cannot be brought up stays as it is. */
@@ -72,11 +79,9 @@ test_failed_bringing_up_changes_nothing(void **state)
 {
     (void)state;
     sqlite_rig_fill(3);
-    sqlite_rig_sql(
-        "DROP INDEX lease_claim; DROP TABLE note; UPDATE lease SET state = "
-        "2, claim_id = "
-        "'twice'; PRAGMA user_version = 1");
-    sqlite_rig_refused(WP_UNAVAILABLE, "from layout version 1 to 3");
+    sqlite_rig_sql("DROP TABLE note; UPDATE lease SET state = 2, claim_id = "
+                   "'twice'; PRAGMA user_version = 1");
+    sqlite_rig_refused(WP_UNAVAILABLE, "from layout version 1 to 4");
     sqlite_rig_sql("UPDATE lease SET claim_id = 'claim-' || id");
     sqlite_rig_open();
     assert_int_equal(sqlite_rig_state(2), WP_RECORD_HELD);
@@ -89,6 +94,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_newer_layout_is_refused, sqlite_rig_set_up),
         cmocka_unit_test_setup(test_first_layout_is_brought_up,
+                               sqlite_rig_set_up),
+        cmocka_unit_test_setup(test_two_records_of_one_are_refused,
                                sqlite_rig_set_up),
         cmocka_unit_test_setup(test_failed_bringing_up_changes_nothing,
                                sqlite_rig_set_up),

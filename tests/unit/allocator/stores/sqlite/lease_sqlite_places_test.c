@@ -1,0 +1,116 @@
+/* Where the records are: as the transactions that were committed have left
+ * them; what was rolled back has never been. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "allocator/stores/sqlite/places.h"
+#include "pool/base/rng.h"
+#include "pool/leases/rules.h"
+
+enum {
+    RECORDS = 50,
+    CHANGES = 20,
+    TRANSACTIONS = 4000,
+};
+
+static struct wp_lease_record records[RECORDS];
+
+static bool
+finds_sandbox(const struct wp_lease_places *places, uint32_t i)
+{
+    uint8_t uid[WP_UID_LEN] = {(uint8_t)i};
+    uint64_t at = 0;
+    int64_t row = wp_lease_places_of_sandbox(places, uid, &at);
+
+    assert_true(row == 0 || row == (int64_t)i + 1);
+    return row != 0;
+}
+
+static bool
+finds_claim(const struct wp_lease_places *places, uint32_t i)
+{
+    char id[16];
+    uint64_t at = 0;
+    int64_t row;
+
+    (void)snprintf(id, sizeof id, "c%u", i);
+    row = wp_lease_places_of_claim(places, wp_str_from(id), WP_STR("t"), &at);
+    assert_true(row == 0 || row == (int64_t)i + 1);
+    return row != 0;
+}
+
+static void
+check(const struct wp_lease_places *places)
+{
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        assert_int_equal(finds_sandbox(places, i),
+                         records[i].state != WP_RECORD_NONE);
+        assert_int_equal(finds_claim(places, i),
+                         wp_record_is_claimed(records[i].state));
+    }
+}
+
+static struct wp_lease_record
+record_in(uint32_t i, enum wp_record_state state)
+{
+    struct wp_lease_record record = {.uid = {(uint8_t)i}, .state = state};
+
+    if (wp_record_is_claimed(state)) {
+        (void)snprintf(record.claim_id, sizeof record.claim_id, "c%u", i);
+        (void)snprintf(record.tenant, sizeof record.tenant, "t");
+    }
+    return record;
+}
+
+static void
+test_transactions(void **state)
+{
+    struct wp_lease_places places;
+    struct wp_rng rng;
+
+    (void)state;
+    memset(records, 0, sizeof records);
+    wp_rng_init(&rng, 3);
+    assert_true(wp_lease_places_init(&places, 4, 2)); /* It grows. */
+    for (int n = 0; n < TRANSACTIONS; n++) {
+        struct wp_lease_record before[RECORDS];
+        bool kept = wp_rng_unit(&rng) < 0.6;
+
+        memcpy(before, records, sizeof before);
+        assert_true(wp_lease_places_begin(&places, CHANGES));
+        for (int k = 0; k < CHANGES; k++) {
+            uint32_t i = (uint32_t)(wp_rng_unit(&rng) * RECORDS);
+            struct wp_lease_record after =
+                record_in(i, (enum wp_record_state)(wp_rng_unit(&rng) *
+                                                    (WP_RECORD_ENDED + 1)));
+
+            wp_lease_places_move(&places, (int64_t)i + 1, &records[i], &after);
+            records[i] = after;
+        }
+        check(&places); /* Each is on what the ones before it left. */
+        if (kept) {
+            wp_lease_places_keep(&places);
+        } else {
+            memcpy(records, before, sizeof records);
+        }
+        wp_lease_places_undo(&places); /* Of what was kept: nothing. */
+        check(&places);
+    }
+    wp_lease_places_fini(&places);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_transactions),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
