@@ -11,7 +11,7 @@
 #include "k8s/objects/json.h"
 #include "pool/base/compiler.h"
 #include "pool/base/fnv.h"
-#include "pool/base/quantity.h"
+#include "pool/annotations/quantity.h"
 
 enum {
     DEPTH_MAX = 64, /* Deeper values are hashed as they are. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "local/manifest/build.h"
-#include "pool/base/quantity.h"
+#include "pool/annotations/quantity.h"
 
 /* A variable that is being read. */
 struct reading {

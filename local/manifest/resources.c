@@ -1,6 +1,6 @@
 /* local/manifest/resources.c - limits, and sizes as Kubernetes writes them. */
 #include "local/manifest/build.h"
-#include "pool/base/quantity.h"
+#include "pool/annotations/quantity.h"
 
 static bool
 is_quantity(struct wp_decode *d, const struct wp_yaml *node)

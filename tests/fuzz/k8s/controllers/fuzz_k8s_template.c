@@ -7,7 +7,7 @@
 
 #include "k8s/objects/json.h"
 #include "k8s/controllers/template/network_policy.h"
-#include "pool/base/quantity.h"
+#include "pool/annotations/quantity.h"
 #include "k8s/objects/pod_tier.h"
 #include "k8s/objects/sandbox_build.h"
 #include "k8s/controllers/pool/staleness.h"

@@ -1,7 +1,7 @@
-/* pool/base/quantity.h - Kubernetes quantities ("500m", "1.5Gi", "2e3"), to the
- * last digit. */
-#ifndef WP_BASE_QUANTITY_H
-#define WP_BASE_QUANTITY_H
+/* pool/annotations/quantity.h - Kubernetes quantities ("500m", "1.5Gi", "2e3"),
+ * to the last digit. */
+#ifndef WP_POOL_ANNOTATIONS_QUANTITY_H
+#define WP_POOL_ANNOTATIONS_QUANTITY_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "pool/base/quantity.h"
+#include "pool/annotations/quantity.h"
 
 #include <stdio.h>
 

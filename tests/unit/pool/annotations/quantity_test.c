@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pool/base/quantity.h"
+#include "pool/annotations/quantity.h"
 
 static void
 one_spelling(void **state)
