@@ -8,6 +8,7 @@ arguments].
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -234,6 +235,26 @@ class Claims(Egress):
         self.narrow("")
         self.wait_ready("c")
         self.check(name)
+        self.assertEqual(self.reaches(name), "200")
+
+    def test_another_pod(self):
+        """It gets a pass of its own; the old one is good from the old address."""
+        self.begin(replicas=1)
+        name, = self.serve_all()
+        self.narrow(self.here)
+        self.wait_ready("c")
+        old, before = self.check(name, by=self.here), self.address(name)
+        server = self.servers.pop(name)
+        server.kill()
+        server.wait()
+        self.api.delete("pods", NS, name)
+        eventually(lambda: self.api.get("pods", NS, name) and
+                   self.address(name) != before, "another Pod")
+        shutil.rmtree(os.path.join(self.dir, name))
+        self.serve(name)
+        eventually(lambda: self.sh(name, "echo $HTTP_PROXY").strip(), "a pass")
+        self.assertNotEqual(self.check(name, by=self.here), old)
+        self.wait_ready("c")
         self.assertEqual(self.reaches(name), "200")
 
     def test_refused(self):
