@@ -5,13 +5,15 @@
                      [BUILD_DIR] >report.md
     bench/cluster.py --table [--minutes N] [--quick] [--only NAME,...]
                      [--no-fsync] [BUILD_DIR] >table.md
+    bench/cluster.py --beside [--turns N] [--no-fsync] [BUILD_DIR] >beside.txt
 
 etcd (with fsync), kube-apiserver, controller manager, scheduler and KWOK on this
 machine, built as for the end-to-end tests; warmpoold with all four controllers; the
 client is warmpool-load. --upstream puts agent-sandbox's own controllers in the
 daemon's place (serial, parallel, writes, burst, ladder, scale). `floor` sets the
 writes of a claim alone beside ours. --table measures every figure once, in so many
-minutes (14) and no more, and prints one table. Everything shares the machine's cores, so the writes that
+minutes (14) and no more, and prints one table. --beside has two control planes, ours
+and theirs, and one warmpool-load that claims from both by turns (5). Everything shares the machine's cores, so the writes that
 the API server counts say more than the times. Ends with 1 when a sandbox was given out
 twice or a claim failed, with 77 when no control plane can be had.
 """
@@ -34,6 +36,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
 import cluster as control_plane  # noqa: E402
+import cluster_beside  # noqa: E402
 import cluster_table  # noqa: E402
 import loads  # noqa: E402
 import world as scenario  # noqa: E402
@@ -61,9 +64,14 @@ class Bench:
         """A namespace and a daemon of its own."""
         world = self.world
         world.namespace = world.make_namespace(f"bench-{name}")
-        world.template()
         settings.setdefault("slots_max", 16384)
         settings.setdefault("leader_elect", "true")
+        self.begin_here(**settings)
+
+    def begin_here(self, **settings):
+        """The same in the world's namespace as it is."""
+        world = self.world
+        world.template()
         if self.upstream is None:
             self.daemon = world.daemon(**settings)
             return
@@ -85,12 +93,15 @@ class Bench:
         control_plane.wait_for("pods gone", lambda: not world.list("Pod"),
                                timeout_s=180, every_s=0.5)
         world.stop_daemons()
+        self.stop_other()
+        world.cluster.kubectl("delete", "namespace", world.namespace,
+                              "--wait=false")
+
+    def stop_other(self):
         if self.other is not None:
             self.other.terminate()
             self.other.wait(30)
             self.other = None
-        world.cluster.kubectl("delete", "namespace", world.namespace,
-                              "--wait=false")
 
     @contextlib.contextmanager
     def in_namespace(self, name):
@@ -505,6 +516,8 @@ def main():
     parser.add_argument("--upstream", action="store_true")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--minutes", type=float, default=14)
+    parser.add_argument("--beside", action="store_true")
+    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("build", nargs="?", default=str(ROOT / "build/release"))
     options = parser.parse_args()
     if options.table and options.upstream:
@@ -516,6 +529,12 @@ def main():
     os.environ["WARMPOOL_BUILD"] = options.build
     with tempfile.TemporaryDirectory(prefix="warmpool-bench-") as directory:
         try:
+            if options.beside:
+                return 1 if cluster_beside.run(
+                    lambda place, cluster, upstream: Bench(
+                        scenario.World(place, cluster), options.build,
+                        options.quick, upstream),
+                    directory, options.turns, not options.no_fsync) else 0
             with control_plane.Cluster(
                     directory, fsync=not options.no_fsync) as cluster:
                 upstream = None

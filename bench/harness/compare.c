@@ -11,6 +11,7 @@
 
 enum {
     VALUES_MAX = 4096,
+    BEYOND_MIN = 10, /* Samples beyond a percentile, or it is chance. */
     EXIT_BAD_FILE = 2,
 };
 
@@ -21,12 +22,13 @@ struct figure {
     const char *name;  /* The whole phase's value. */
     const char *slice; /* The same of a slice; NULL: none. */
     bool less_is_better;
+    double beyond; /* The share of samples that are; 0: it is no percentile. */
 };
 
 static const struct figure figures[] = {
-    {"claim p50", "claim", "p50_ms", "p50_ms", true},
-    {"claim p99", "claim", "p99_ms", "p99_ms", true},
-    {"granted a second", NULL, "granted_per_s", "granted", false},
+    {"claim p50", "claim", "p50_ms", "p50_ms", true, 0.5},
+    {"claim p99", "claim", "p99_ms", "p99_ms", true, 0.01},
+    {"granted a second", NULL, "granted_per_s", "granted", false, 0},
 };
 
 struct values {
@@ -66,21 +68,31 @@ push(struct values *values, double value)
     }
 }
 
-/* The phase's value in each of its turns. */
-static void
+/* The phase's value in each of its turns. False: they have too few samples. */
+static bool
 turns_of(const json_t *run, const char *name, const char *target,
          const struct figure *figure, struct values *out)
 {
     const json_t *phase;
+    double samples = 0;
     size_t i;
 
     out->n = 0;
     json_array_foreach(json_object_get(run, "phases"), i, phase)
     {
         if (is_phase(phase, name, target)) {
+            samples += number_at(json_object_get(phase, "claim"), "count");
             push(out, phase_value(phase, figure));
         }
     }
+    return figure->beyond <= 0 || samples * figure->beyond >= BEYOND_MIN;
+}
+
+static double
+median_of(struct values *values)
+{
+    wp_stats_sort(values->v, values->n);
+    return wp_stats_linear(values->v, values->n, 0.5);
 }
 
 /* The values of its slices, but the last, which is not whole. */
@@ -150,22 +162,18 @@ compare_phase(FILE *out, const struct side *a, const struct side *b,
         struct wp_stats_ratio r;
         double value_a;
         double value_b;
+        bool enough;
         bool paired;
         bool known;
         char interval[32];
 
-        turns_of(a->run, name, a->target, figure, &v[0]);
-        turns_of(b->run, name, b->target, figure, &v[1]);
-        value_a = v[0].v[0];
-        value_b = v[1].v[0];
+        enough = turns_of(a->run, name, a->target, figure, &v[0]);
+        enough = turns_of(b->run, name, b->target, figure, &v[1]) && enough;
         paired = v[0].n == v[1].n && v[0].n >= 3;
-        if (paired) {
-            known = wp_stats_ratio_paired(v[0].v, v[1].v, v[0].n, &r);
-            wp_stats_sort(v[0].v, v[0].n);
-            wp_stats_sort(v[1].v, v[1].n);
-            value_a = wp_stats_linear(v[0].v, v[0].n, 0.5);
-            value_b = wp_stats_linear(v[1].v, v[1].n, 0.5);
-        } else {
+        known = paired && wp_stats_ratio_paired(v[0].v, v[1].v, v[0].n, &r);
+        value_a = median_of(&v[0]);
+        value_b = median_of(&v[1]);
+        if (!paired) {
             slices_of(a->run, name, a->target, figure, &v[0]);
             slices_of(b->run, name, b->target, figure, &v[1]);
             known = v[0].n >= 5 && v[1].n >= 5 &&
@@ -180,7 +188,7 @@ compare_phase(FILE *out, const struct side *a, const struct side *b,
         }
         (void)fprintf(out, "  %-18s%10.3g%10.3g", figure->title, value_a,
                       value_b);
-        if (!known) {
+        if (!known || !enough) {
             (void)fputs("  too few to say\n", out);
             continue;
         }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bench/harness/check.h"
+#include "bench/harness/compare.h"
 #include "bench/harness/report.h"
 #include "bench/harness/stats.h"
 #include "pool/base/clock.h"
@@ -347,12 +348,73 @@ test_long_phases_are_seen_evenly(void **state)
     free(outcome.stock);
 }
 
+/* What a comparison says of two targets: claims of each turn, p50 and p99. */
+static char *
+compared(int claims, const double p50[2][2], const double p99[2][2])
+{
+    json_t *phases = json_array();
+    json_t *run = json_pack("{s:i, s:o}", "schema", 1, "phases", phases);
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    assert_non_null(out);
+    for (int target = 0; target < 2; target++) {
+        for (int turn = 0; turn < 2; turn++) {
+            json_t *slices = json_array();
+
+            for (int i = 0; i < 8; i++) {
+                assert_int_equal(
+                    json_array_append_new(
+                        slices,
+                        json_pack("{s:f, s:f, s:i}", "p50_ms",
+                                  p50[target][turn] * (1 + i * 0.01), "p99_ms",
+                                  p99[target][turn], "granted", claims / 8)),
+                    0);
+            }
+            assert_int_equal(
+                json_array_append_new(
+                    phases,
+                    json_pack("{s:s, s:s, s:f, s:f, s:{s:i, s:f, s:f}, s:o}",
+                              "name", "x", "target", target == 0 ? "A" : "B",
+                              "granted_per_s", 10.0, "slice_s", 1.0, "claim",
+                              "count", claims, "p50_ms", p50[target][turn],
+                              "p99_ms", p99[target][turn], "slices", slices)),
+                0);
+        }
+    }
+    wp_compare_targets(run, out);
+    assert_int_equal(fclose(out), 0);
+    json_decref(run);
+    return text;
+}
+
+/* Goal: two turns count both, and a p99 of few claims is no verdict. */
+static void
+test_comparison(void **state)
+{
+    static const double p50[2][2] = {{10, 30}, {40, 80}};
+    static const double p99[2][2] = {{100, 100}, {50, 50}};
+    char *text = compared(40, p50, p99);
+
+    (void)state;
+    assert_non_null(strstr(text, "claim p50                 20        60"));
+    assert_non_null(strstr(text, "claim p99                100        50  too "
+                                 "few to say"));
+    free(text);
+    text = compared(1000, p50, p99);
+    assert_null(strstr(text, "too few"));
+    assert_non_null(strstr(text, "B is better"));
+    free(text);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_percentiles_are_those_of_sorted_samples),
         cmocka_unit_test(test_long_phases_are_seen_evenly),
+        cmocka_unit_test(test_comparison),
         cmocka_unit_test(test_a_histogram_is_the_same_in_parts),
         cmocka_unit_test(test_a_slice_knows_its_percentiles),
         cmocka_unit_test(test_records_are_bounded),
