@@ -90,6 +90,14 @@ class Triggers(k8s_rig.Case):
             self.assertGreaterEqual(ends, int(begun) + hours * 3600)
             self.assertLessEqual(ends, time.time() + hours * 3600)
             self.wait_ready(meta["name"])  # A warm one of the template's pool.
+        # As agent-sandbox's controllers count them.
+        text = eventually(lambda: next((text for _, text in [
+            daemon.get("/metrics")] if
+            "agent_sandbox_claim_controller_startup_latency_ms_count" in text),
+            None), "how long claims took")
+        self.assertRegex(
+            text, r'agent_sandbox_claim_controller_startup_latency_ms_count'
+            r'\{launch_type="warm",sandbox_template="pool-template"\} 3\n')
         self.judge()
 
     def test_every_replica_makes_them(self):
@@ -124,6 +132,15 @@ class Triggers(k8s_rig.Case):
         self.assertTrue(answer["error"])
         self.assertEqual(self.api.all("sandboxclaims"), [])
         self.made(daemon, CRON)
+
+    def test_when_to_come_again(self):
+        """What the API server says of that is handed on."""
+        self.make_pool()
+        daemon = self.begin()
+        self.fault(verbs="POST", kind="sandboxclaims", action="status",
+                   code=429, retry_after_s=7, count=100)
+        code, answer, headers = self.ask(daemon, CRON)
+        self.assertEqual((code, headers["Retry-After"]), (429, "7"), answer)
 
 
 if __name__ == "__main__":

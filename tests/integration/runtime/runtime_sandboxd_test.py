@@ -172,6 +172,28 @@ class Files(RestCase):
         self.assertIn(status, (404, 405, 406))
 
 
+class Descriptors(RestCase):
+    def test_each_answer_closes_what_it_opened(self):
+        self.put("d/f", "text")
+        os.mkfifo(self.path("fifo"))
+
+        def ask_all():
+            for path, status, headers in (
+                    ("d", 200, {}), ("d/f", 200, {}), ("none", 404, {}),
+                    ("fifo", 400, {}), ("d/f", 416, {"Range": "bytes=9-"}),
+                    ("d/f", 206, {"Range": "bytes=1-2"})):
+                self.assertEqual(self.ask("GET", "/v1/files/" + path,
+                                          headers=headers)[0], status, path)
+
+        def descriptors():
+            return len(os.listdir(f"/proc/{self.server.process.pid}/fd"))
+        ask_all()
+        before = descriptors()
+        for _ in range(20):
+            ask_all()
+        self.assertLess(descriptors(), before + 10)
+
+
 class Limits(unittest.TestCase):
     def test_too_long(self):
         server = Server("--upload-max", "2048")

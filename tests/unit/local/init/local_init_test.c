@@ -133,11 +133,10 @@ test_last_words(void **state)
 /* --- What a claim brings --- */
 
 /* A parcel of one file, and the fingerprint it goes by. */
+/* Hands over a parcel's file, which is closed here. */
 static void
-send_parcel(int control, const char *fingerprint, const char *path)
+send_file(int control, const char *fingerprint, int fd)
 {
-    const struct wp_parcel_entry entry = {
-        .kind = WP_PARCEL_FILE, .number = 0600, .first_len = strlen(path)};
     char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
     char text[32];
     struct iovec iov = {text, (size_t)snprintf(text, sizeof text, "%c%s",
@@ -147,18 +146,27 @@ send_parcel(int control, const char *fingerprint, const char *path)
                          .msg_control = ancillary,
                          .msg_controllen = sizeof ancillary};
     struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-    int fd = memfd_create("parcel", MFD_CLOEXEC);
-    uint8_t head[WP_PARCEL_HEAD];
 
-    wp_parcel_put_head(&entry, head);
-    assert_int_equal(write(fd, head, sizeof head), sizeof head);
-    assert_int_equal(write(fd, path, strlen(path)), strlen(path));
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(c), &fd, sizeof fd);
     assert_int_equal(sendmsg(control, &msg, MSG_NOSIGNAL), iov.iov_len);
     (void)close(fd);
+}
+
+static void
+send_parcel(int control, const char *fingerprint, const char *path)
+{
+    const struct wp_parcel_entry entry = {
+        .kind = WP_PARCEL_FILE, .number = 0600, .first_len = strlen(path)};
+    int fd = memfd_create("parcel", MFD_CLOEXEC);
+    uint8_t head[WP_PARCEL_HEAD];
+
+    wp_parcel_put_head(&entry, head);
+    assert_int_equal(write(fd, head, sizeof head), sizeof head);
+    assert_int_equal(write(fd, path, strlen(path)), strlen(path));
+    send_file(control, fingerprint, fd);
 }
 
 /* Once; a repeat is answered without a look at it, another is refused. What is
@@ -202,6 +210,26 @@ test_half_bound(void **state)
     send_parcel(rig.control, "0123", "../out");
     init_rig_expect(rig.control, WP_CONTROL_UNBOUND,
                     "file '../out': Invalid argument");
+    assert_int_equal(init_rig_exit_status(&rig), 0);
+    init_rig_fini(&rig);
+}
+
+/* Longer than any parcel: it is not read. */
+static void
+test_too_long_to_be_bound(void **state)
+{
+    struct init_rig rig;
+    int fd = memfd_create("parcel", MFD_CLOEXEC);
+
+    (void)state;
+    init_rig_init(&rig);
+    rig.bound = true;
+    init_rig_start(&rig, NULL, "/bin/sh", INIT_RIG_LASTING);
+    init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+    assert_int_equal(ftruncate(fd, WP_PARCEL_MAX + 1), 0);
+    send_file(rig.control, "0123", fd);
+    init_rig_expect(rig.control, WP_CONTROL_UNBOUND,
+                    "what came cannot be read");
     assert_int_equal(init_rig_exit_status(&rig), 0);
     init_rig_fini(&rig);
 }
@@ -379,6 +407,7 @@ main(void)
         cmocka_unit_test(test_last_words),
         cmocka_unit_test(test_bind),
         cmocka_unit_test(test_half_bound),
+        cmocka_unit_test(test_too_long_to_be_bound),
         cmocka_unit_test(test_cannot_be_bound),
         cmocka_unit_test(test_ends_with_its_daemon),
         cmocka_unit_test(test_terminate),

@@ -216,6 +216,32 @@ ownerless_from_before(void **state)
     warm_pool_rig_fini(&rig);
 }
 
+/* Goal: one look makes so many calls at most, and the rest follows by itself. */
+static void
+many_are_put_right_in_turn(void **state)
+{
+    struct warm_pool_rig rig;
+    char name[16];
+    uint64_t at_once;
+
+    (void)state;
+    warm_pool_rig_init(&rig, false);
+    warm_pool_rig_put_template(&rig, "a");
+    warm_pool_rig_put_pool(&rig, 150, "OnReplenish");
+    for (int i = 0; i < 150; i++) {
+        (void)snprintf(name, sizeof name, "p-%d", i);
+        warm_pool_rig_put_sandbox(
+            &rig, &(struct warm_pool_sandbox){.name = name, .launch = ""});
+    }
+    warm_pool_rig_activate(&rig);
+    at_once = wp_recorder_count(rig.api, WP_VERB_PATCH, WP_KIND_SANDBOX);
+    assert_in_range(at_once, 100, 149);
+    warm_pool_rig_advance(&rig, WP_NS_PER_S);
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_PATCH, WP_KIND_SANDBOX),
+                     150);
+    warm_pool_rig_fini(&rig);
+}
+
 int
 main(void)
 {
@@ -224,6 +250,7 @@ main(void)
         cmocka_unit_test(orphan_without_a_list),
         cmocka_unit_test(orphan_that_changes),
         cmocka_unit_test(launch_type_is_put_right),
+        cmocka_unit_test(many_are_put_right_in_turn),
         cmocka_unit_test(many_orphans),
         cmocka_unit_test(deleted_pool),
         cmocka_unit_test(ownerless_from_before),
