@@ -20,6 +20,8 @@ enum {
 static void
 echo_start(struct wp_call *call, const uint8_t *request, size_t len)
 {
+    assert_int_equal(len, 5);
+    assert_memory_equal(request, "hello", 5);
     memcpy(call->ops->reserve(call, len), request, len);
     call->ops->finish(call, WP_OK, NULL, 0);
 }
@@ -64,16 +66,11 @@ put_field(char *out, const char *name, const char *value)
     return 3 + name_len + value_len;
 }
 
-static void
-call_once(struct wp_rpc_server *server, struct wp_h2_conn *conn,
-          uint32_t stream)
+static size_t
+put_head(uint8_t *out, uint32_t stream)
 {
-    static const char message[] = "\0\0\0\0\5hello";
-    const uint8_t window[] = {0, 0, 0, 5};
-    uint8_t bytes[512];
     char block[256];
     size_t n = 0;
-    size_t len = 0;
 
     n += put_field(block + n, ":method", "POST");
     n += put_field(block + n, ":scheme", "http");
@@ -81,7 +78,18 @@ call_once(struct wp_rpc_server *server, struct wp_h2_conn *conn,
     n += put_field(block + n, ":authority", "x");
     n += put_field(block + n, "grpc-timeout", "60S");
     n += put_field(block + n, "content-type", "application/grpc");
-    len += put_frame(bytes + len, 1, 4, stream, block, n);
+    return put_frame(out, 1, 4, stream, block, n);
+}
+
+static void
+call_once(struct wp_rpc_server *server, struct wp_h2_conn *conn,
+          uint32_t stream)
+{
+    static const char message[] = "\0\0\0\0\5hello";
+    const uint8_t window[] = {0, 0, 0, 5};
+    uint8_t bytes[512];
+    size_t len = put_head(bytes, stream);
+
     len += put_frame(bytes + len, 0, 1, stream, message, 10);
     /* What an answer took of the connection's window. */
     len += put_frame(bytes + len, 8, 0, 0, window, sizeof(window));
@@ -120,11 +128,44 @@ test_echo_takes_nothing(void **state)
     wp_rpc_server_stop(server);
 }
 
+/* Goal: what one call has left half sent is no part of the next one, which has
+ * its place. */
+static void
+test_half_a_prefix_ends_with_its_call(void **state)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                                  "\0\0\0\4\0\0\0\0\0";
+    static const uint8_t cancel[] = {0, 0, 0, 8};
+    struct wp_rpc_server *server = wp_grpc_rig_create(&service);
+    struct wp_h2_conn *conn = wp_grpc_rig_connect(server);
+    struct wp_rpc_stats stats;
+    uint8_t bytes[512];
+
+    (void)state;
+    assert_true(wp_grpc_rig_feed(server, conn, (const uint8_t *)preface,
+                                 sizeof(preface) - 1));
+    for (uint32_t i = 0; i < 40; i++) {
+        uint32_t stream = 1 + 4 * i;
+        size_t len = put_head(bytes, stream);
+
+        len += put_frame(bytes + len, 0, 0, stream, "\0\0\0\0", 1 + i % 4);
+        len += put_frame(bytes + len, 3, 0, stream, cancel, sizeof cancel);
+        assert_true(wp_grpc_rig_feed(server, conn, bytes, len));
+        call_once(server, conn, stream + 2);
+        wp_rpc_server_stats(server, &stats);
+        assert_int_equal(stats.calls_started, i + 1);
+        assert_int_equal(stats.calls_in_flight, 0);
+    }
+    wp_grpc_rig_close(server, conn);
+    wp_rpc_server_stop(server);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_echo_takes_nothing),
+        cmocka_unit_test(test_half_a_prefix_ends_with_its_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,6 +205,7 @@ the_core_has_what_annotations_say(void **state)
                    "\"" POOL "ready-within\": \"40s\"}}}");
     spec = wp_cluster_rig_stats(&rig).spec;
     assert_int_equal(spec.cold_start, WP_COLD_ALLOWED);
+    assert_true(spec.cold_start_said);
     assert_int_equal(spec.ttl_default_ns, 600 * WP_NS_PER_S);
     assert_int_equal(spec.ttl_max_ns, 7200 * WP_NS_PER_S);
     assert_int_equal(spec.wait_max_ns, 30 * WP_NS_PER_S);
