@@ -131,6 +131,8 @@ apply_spec(struct wp_pool *pool, const struct wp_pool_spec *spec,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->hold_max_ns, spec->hold_max_ns,
                           memory_order_relaxed);
+    atomic_store_explicit(&pool->has_egress, spec->egress[0] != '\0',
+                          memory_order_relaxed);
     return WP_OK;
 }
 
@@ -184,6 +186,8 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
     atomic_store_explicit(&pool->ttl_max_ns, spec->ttl_max_ns,
                           memory_order_relaxed);
     atomic_store_explicit(&pool->hold_max_ns, spec->hold_max_ns,
+                          memory_order_relaxed);
+    atomic_store_explicit(&pool->has_egress, spec->egress[0] != '\0',
                           memory_order_relaxed);
     atomic_store_explicit(&pool->retry_after_ns, WP_REFILL_LEAD_GUESS_NS,
                           memory_order_relaxed);

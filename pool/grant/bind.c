@@ -76,7 +76,6 @@ wp_pools_must_bind(struct wp_pools *pools, struct wp_str pool_namespace,
 {
     const struct wp_backend *backend = &pools->config.backend;
     char template_name[WP_TEMPLATE_NAME_MAX + 1];
-    char egress[WP_EGRESS_TEXT_MAX + 1];
     struct wp_pool *pool;
 
     if (WP_LIKELY(backend->ops->passes == NULL) ||
@@ -84,14 +83,14 @@ wp_pools_must_bind(struct wp_pools *pools, struct wp_str pool_namespace,
         return false;
     }
     pool = wp_pools_find(pools, pool_namespace, name);
-    if (pool == NULL) {
+    /* Relaxed: a claim beside the change may be before or behind it. */
+    if (pool == NULL ||
+        !atomic_load_explicit(&pool->has_egress, memory_order_relaxed)) {
         return false;
     }
-    copy_text(pool, pool->spec.egress, egress, sizeof egress);
     copy_text(pool, pool->spec.template_name, template_name,
               sizeof template_name);
-    return egress[0] != '\0' &&
-           backend->ops->unbound(backend->self, pool_namespace,
+    return backend->ops->unbound(backend->self, pool_namespace,
                                  wp_str_from(template_name)) == NULL;
 }
 

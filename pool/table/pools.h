@@ -108,7 +108,8 @@ struct wp_pool {
     /* Read on the warm path. */
     alignas(WP_CACHELINE) _Atomic(uint32_t) waiting; /* Of waiters. */
     _Atomic(bool) draining;
-    _Atomic(bool) removed; /* draining as well. */
+    _Atomic(bool) removed;    /* draining as well. */
+    _Atomic(bool) has_egress; /* Of spec: its sandboxes may reach something. */
     _Atomic(uint32_t) target;
     _Atomic(int64_t) ttl_default_ns; /* Of spec, as is the next. */
     _Atomic(int64_t) ttl_max_ns;
