@@ -48,6 +48,18 @@ median_bytes(const struct wp_stock *stock, uint32_t n)
     return bytes[n / 2];
 }
 
+static int32_t
+median_descriptors(const struct wp_stock *stock, uint32_t n)
+{
+    double descriptors[WP_STOCK_MAX];
+
+    for (uint32_t i = 0; i < n; i++) {
+        descriptors[i] = stock[i].descriptors;
+    }
+    qsort(descriptors, n, sizeof descriptors[0], compare_doubles);
+    return (int32_t)descriptors[n / 2];
+}
+
 bool
 wp_outcome_growth(const struct wp_outcome *outcome, struct wp_growth *out)
 {
@@ -65,7 +77,7 @@ wp_outcome_growth(const struct wp_outcome *outcome, struct wp_growth *out)
     }
     out->first_bytes = median_bytes(stock, tenth);
     out->last_bytes = median_bytes(stock + n - tenth, tenth);
-    out->first_descriptors = stock[tenth - 1].descriptors;
-    out->last_descriptors = stock[n - 1].descriptors;
+    out->first_descriptors = median_descriptors(stock, tenth);
+    out->last_descriptors = median_descriptors(stock + n - tenth, tenth);
     return out->first_bytes > 0 && out->last_bytes > 0;
 }
