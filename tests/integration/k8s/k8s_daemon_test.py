@@ -777,6 +777,28 @@ class Replicas(Case):
         return leader, next(daemon for daemon in self.daemons
                             if daemon is not leader)
 
+    def test_leases_of_claims_that_went_meanwhile(self):
+        """All claims that there are have been listed, in more than one page, before
+        a lease is taken for one of nobody."""
+        self.make_pool(replicas=2)
+        daemon = self.daemon("--lease-store=sqlite", "--cold-grace=60s")
+        self.wait_filled(replicas=2)
+        for name in ("goes", "stays"):
+            self.make_claim(name)
+        self.wait_ready("goes", "stays")
+        held = {name: assigned(self.api.get("sandboxclaims", NS, name))
+                for name in ("goes", "stays")}
+        daemon.kill()
+        self.api.delete("sandboxclaims", NS, "goes")
+        for i in range(520):
+            self.make_claim(f"many-{i}", pool="none")
+        daemon.start()
+        eventually(lambda: "the lease of a claim that is gone ends sandbox="
+                   + held["goes"] in daemon.messages(), "its lease to end")
+        self.assertNotIn("gone ends sandbox=" + held["stays"], daemon.messages())
+        self.assertEqual(assigned(self.api.get("sandboxclaims", NS, "stays")),
+                         held["stays"])
+
     def test_the_next_leader_counts_what_its_watch_has_not_told(self):
         leader, other = self.two_of_them(replicas=4)
         self.api.control("watches", kind="sandboxes", act="stall")
