@@ -1,5 +1,6 @@
 /* Pools that came by a call, as files: joined to the manifests at the next
  * start, whose own pools and templates count more. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -166,6 +167,50 @@ test_a_later_one_replaces_it(void **state)
     assert_string_equal(refused, "");
 }
 
+static size_t
+entries_of(const char *path)
+{
+    DIR *open = opendir(path);
+    size_t n = 0;
+
+    assert_non_null(open);
+    while (readdir(open) != NULL) {
+        n++;
+    }
+    (void)closedir(open);
+    return n;
+}
+
+/* Goal: what cannot be kept leaves nothing, neither a file nor a descriptor. */
+static void
+test_a_failed_one_leaves_nothing(void **state)
+{
+    struct wp_err err;
+    char path[96];
+    size_t descriptors;
+    size_t files;
+
+    (void)state;
+    keep("b", TEMPLATE("t", "81") POOL("b", "t"));
+    (void)snprintf(path, sizeof path, "%s/default_a.yaml", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof path, "%s/default_a.yaml/in-its-way", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    files = entries_of(dir);
+    descriptors = entries_of("/proc/self/fd");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(
+            wp_kept_pools_write(dir, named("a"), WP_STR("x"), &err),
+            WP_UNAVAILABLE);
+        keep("b", TEMPLATE("t", "81") POOL("b", "t"));
+    }
+    assert_int_equal(entries_of(dir), files);
+    assert_int_equal(entries_of("/proc/self/fd"), descriptors);
+    assert_int_equal(rmdir(path), 0);
+    (void)snprintf(path, sizeof path, "%s/default_a.yaml", dir);
+    assert_int_equal(rmdir(path), 0);
+}
+
 static void
 test_the_manifests_count_more(void **state)
 {
@@ -237,6 +282,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_what_is_kept_is_joined),
         TEST(test_a_later_one_replaces_it),
+        TEST(test_a_failed_one_leaves_nothing),
         TEST(test_the_manifests_count_more),
         TEST(test_what_does_not_fit_is_left_out),
         TEST(test_one_is_passed_over),

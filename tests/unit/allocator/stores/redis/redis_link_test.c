@@ -275,6 +275,38 @@ end(struct world *world)
     stop(&world->server);
 }
 
+/* Nobody is there: each call is refused at once, and none of them waits for a
+ * connection. */
+static void
+what_is_not_up_takes_no_call(void **state)
+{
+    const struct wp_redis_hooks hooks = {.on_reply = on_reply,
+                                         .on_end = on_end};
+    struct wp_redis_config config = {.commit_timeout_ns = 300000000};
+    const struct wp_str word = WP_STR("TEST");
+    uint32_t n = atomic_load(&n_answered);
+    struct wp_redis_links *links;
+    struct wp_redis_stats stats;
+    struct wp_err err;
+
+    (void)state;
+    (void)snprintf(config.server.path, sizeof config.server.path,
+                   "/nowhere/at/all");
+    assert_int_equal(
+        wp_redis_links_create(&config, &hooks, WP_STR("key"), 1, &links, &err),
+        WP_OK);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(
+            wp_redis_send(links, 0, &answered, 0, &word, 1, i % 2 == 0),
+            WP_UNAVAILABLE);
+        (void)usleep(5000);
+    }
+    wp_redis_links_read_stats(links, &stats);
+    assert_int_equal(stats.refused, 20);
+    wp_redis_links_destroy(links);
+    assert_int_equal(atomic_load(&n_answered), n);
+}
+
 static void
 an_answer_that_came_too_late_is_nobodys(void **state)
 {
@@ -418,6 +450,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_up_takes_no_call),
         cmocka_unit_test(an_answer_that_came_too_late_is_nobodys),
         cmocka_unit_test(a_writer_that_waits_reads_its_answer_itself),
         cmocka_unit_test(the_reading_thread_reads_where_several_are_in_flight),
