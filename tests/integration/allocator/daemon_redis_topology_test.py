@@ -5,6 +5,7 @@ Run by ctest: daemon_redis_topology_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR
 """
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -98,6 +99,12 @@ class Behind(Rig):
         return daemon.wait_full(3)
 
     @staticmethod
+    def said(daemon, line, key):
+        """The values of a key of all lines of the log that say that."""
+        return [re.search(rf'{key}="?(\d+)', text).group(1)
+                for text in daemon.messages().splitlines() if line in text]
+
+    @staticmethod
     def claimed(daemon, claim_id):
         """The lease, once the store answers: until a failover is over, whoever
         claims is told to try again, perhaps more than once."""
@@ -143,6 +150,8 @@ class Sentinels(Behind):
         self.check_goes_on(daemon, held)
         self.assertIn("role:master",
                       servers.ask(replica, "INFO", "replication"))
+        self.assertEqual(self.said(daemon, "redis master", "port"),
+                         [str(master), str(replica)])
 
 
 class Cluster(Behind):
@@ -180,6 +189,7 @@ class Cluster(Behind):
         # The node that has the pool.
         servers.kill(eventually(lambda: self.owner(nodes), "one owner"))
         self.check_goes_on(daemon, held)
+        self.assertEqual(self.said(daemon, "redis cluster", "nodes")[0], "3")
 
 
 if __name__ == "__main__":
