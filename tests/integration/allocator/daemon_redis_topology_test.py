@@ -100,9 +100,11 @@ class Behind(Rig):
 
     @staticmethod
     def said(daemon, line, key):
-        """The values of a key of all lines of the log that say that."""
-        return [re.search(rf'{key}="?(\d+)', text).group(1)
-                for text in daemon.messages().splitlines() if line in text]
+        """The values of a key of all lines of the log that say that, each
+        once: more may be said of the same server while sentinels differ."""
+        return list(dict.fromkeys(
+            re.search(rf'{key}="?(\d+)', text).group(1)
+            for text in daemon.messages().splitlines() if line in text))
 
     @staticmethod
     def claimed(daemon, claim_id):
