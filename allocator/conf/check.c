@@ -508,18 +508,6 @@ check_cluster(const struct wp_conf *conf, struct wp_err *err)
     return WP_OK;
 }
 
-static enum wp_status
-check_egress(const struct wp_conf *conf, struct wp_err *err)
-{
-    struct wp_egress_policy policy;
-
-    return conf->egress_packages[0] == '\0' ||
-                   wp_egress_preset_parse(wp_str_from(conf->egress_packages),
-                                          &policy, err) == WP_OK
-               ? WP_OK
-               : wp_err_wrap(err, "setting 'egress_packages'");
-}
-
 /* In a cluster. */
 static enum wp_status
 check_egress_proxy(const struct wp_conf *conf, struct wp_err *err)
@@ -543,6 +531,19 @@ check_egress_proxy(const struct wp_conf *conf, struct wp_err *err)
                             "setting 'egress_proxy': expected "
                             "'token_key_file' beside it, from which keys of "
                             "passes are made");
+}
+
+static enum wp_status
+check_egress(const struct wp_conf *conf, struct wp_err *err)
+{
+    struct wp_egress_policy policy;
+
+    if (conf->egress_packages[0] != '\0' &&
+        wp_egress_preset_parse(wp_str_from(conf->egress_packages), &policy,
+                               err) != WP_OK) {
+        return wp_err_wrap(err, "setting 'egress_packages'");
+    }
+    return wp_conf_is_cluster(conf) ? check_egress_proxy(conf, err) : WP_OK;
 }
 
 /* In a cluster. */
@@ -580,12 +581,7 @@ check_git(const struct wp_conf *conf, struct wp_err *err)
                              err) != WP_OK) {
         return wp_err_wrap(err, "setting 'git_trust_files'");
     }
-    if (!wp_conf_is_cluster(conf)) {
-        return WP_OK;
-    }
-    return check_egress_proxy(conf, err) == WP_OK
-               ? check_fetch_socket(conf, err)
-               : err->status;
+    return wp_conf_is_cluster(conf) ? check_fetch_socket(conf, err) : WP_OK;
 }
 
 static enum wp_status

@@ -1,8 +1,7 @@
 /* How the target was, moment after moment: some of them are kept, as far apart
  * as the length of the phase asks for. */
-#include <stdlib.h>
-
 #include "bench/harness/run.h"
+#include "bench/harness/stats.h"
 
 void
 wp_outcome_add_stock(struct wp_outcome *outcome, const struct wp_stock *now)
@@ -26,13 +25,11 @@ wp_outcome_add_stock(struct wp_outcome *outcome, const struct wp_stock *now)
     outcome->n_stock = n + 1;
 }
 
-static int
-compare_doubles(const void *a, const void *b)
+static double
+median(double *v, uint32_t n)
 {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-
-    return (x > y) - (x < y);
+    wp_stats_sort(v, n);
+    return v[n / 2];
 }
 
 /* Of n moments. */
@@ -44,8 +41,7 @@ median_bytes(const struct wp_stock *stock, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         bytes[i] = (double)stock[i].rss_bytes;
     }
-    qsort(bytes, n, sizeof bytes[0], compare_doubles);
-    return bytes[n / 2];
+    return median(bytes, n);
 }
 
 static int32_t
@@ -56,8 +52,7 @@ median_descriptors(const struct wp_stock *stock, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         descriptors[i] = stock[i].descriptors;
     }
-    qsort(descriptors, n, sizeof descriptors[0], compare_doubles);
-    return (int32_t)descriptors[n / 2];
+    return (int32_t)median(descriptors, n);
 }
 
 bool

@@ -343,6 +343,7 @@ static enum wp_status
 read_pass_key(struct program *program, struct wp_err *err)
 {
     char text[2 * WP_EGRESS_KEY_LEN + 2];
+    bool is_key;
     ssize_t len;
     int fd;
 
@@ -358,15 +359,16 @@ read_pass_key(struct program *program, struct wp_err *err)
     if (len > 0 && text[len - 1] == '\n') {
         len--;
     }
-    if (len != 2 * WP_EGRESS_KEY_LEN ||
-        !wp_hex_decode((struct wp_str){text, (size_t)len}, program->pass_key,
-                       sizeof program->pass_key)) {
+    is_key = len == 2 * WP_EGRESS_KEY_LEN &&
+             wp_hex_decode((struct wp_str){text, (size_t)len},
+                           program->pass_key, sizeof program->pass_key);
+    explicit_bzero(text, sizeof text);
+    if (!is_key) {
         return wp_err_set(err, WP_FAILED_PRECONDITION,
                           "--passes %s: %d hexadecimal digits were expected, "
                           "as warmpoold --egress-key=NAMESPACE prints them",
                           program->passes_path, 2 * WP_EGRESS_KEY_LEN);
     }
-    explicit_bzero(text, sizeof text);
     program->config.pass_key = program->pass_key;
     return WP_OK;
 }
