@@ -95,9 +95,10 @@ struct wp_backend_ops {
      * storage. NULL: they can. Any thread. With bind. */
     const char *(*unbound)(void *self, struct wp_str template_namespace,
                            struct wp_str template_name);
-    /* May the binding's repositories be brought? FAILED_PRECONDITION: err names
-     * one that may not. Any thread. NULL: none can. */
-    enum wp_status (*may_fetch)(void *self, const struct wp_binding *binding,
+    /* May the binding's repositories and volumes be brought?
+     * FAILED_PRECONDITION: err names one that may not. Any thread. NULL: none
+     * can. */
+    enum wp_status (*may_bring)(void *self, const struct wp_binding *binding,
                                 struct wp_err *err);
     /* May a claim narrow the policy of a pool (as struct wp_sandbox_order has
      * it) by `by`? INVALID_ARGUMENT: `by` is no policy; FAILED_PRECONDITION: it

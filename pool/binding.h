@@ -56,6 +56,11 @@ struct wp_binding_repository {
     struct wp_str user;     /* With it; empty: WP_REPOSITORY_USER. */
 };
 
+struct wp_binding_volume {
+    struct wp_str name; /* Among those of its tenant. */
+    struct wp_str dir;  /* Below the workspace; empty: its name. */
+};
+
 /* Checked against limits.h. Nothing in it is terminated; all is borrowed. */
 struct wp_binding {
     uint64_t fingerprint; /* Not 0. */
@@ -71,6 +76,9 @@ struct wp_binding {
     /* There before the files are. */
     const struct wp_binding_repository *repositories;
     uint32_t n_repositories;
+    /* There before all else is. */
+    const struct wp_binding_volume *volumes;
+    uint32_t n_volumes;
     struct wp_str working_dir;    /* Empty: the workspace. */
     const struct wp_str *command; /* To be started once all else is there. */
     uint32_t n_command;
@@ -101,6 +109,7 @@ struct wp_bind_op {
     uint64_t fingerprint;
     int fd;
     void *trees;
+    void *volumes;
     char egress[WP_EGRESS_TEXT_MAX + 1];
     char audience[WP_AUDIENCE_MAX + 1];
     int64_t identity_ttl_ms;

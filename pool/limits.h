@@ -43,6 +43,8 @@ enum {
     WP_BINDING_REPOSITORIES_MAX = 8,
     WP_BINDING_PASSWORD_MAX = 1024, /* Of a repository. */
     WP_BINDING_USER_MAX = 128,      /* The same. */
+    WP_BINDING_VOLUMES_MAX = 4,
+    WP_VOLUME_NAME_MAX = 63,
     WP_BIND_REASON_MAX = 159,
     WP_EGRESS_TEXT_MAX = 1023, /* Of a pool's egress policy. */
     WP_EGRESS_PROXY_MAX = 259, /* HOST:PORT */

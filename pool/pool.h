@@ -188,10 +188,10 @@ WP_MUST_CHECK enum wp_status wp_pools_may_bind(struct wp_pools *pools,
  * empty then, and no part of the claim. */
 bool wp_pools_must_bind(struct wp_pools *pools, struct wp_str pool_namespace,
                         struct wp_str pool);
-/* May a claim bring the binding's repositories? FAILED_PRECONDITION: not one of
- * them; err says which, and why. */
+/* May a claim bring the binding's repositories and volumes?
+ * FAILED_PRECONDITION: not one of them; err says which, and why. */
 WP_MUST_CHECK enum wp_status
-wp_pools_may_fetch(const struct wp_pools *pools,
+wp_pools_may_bring(const struct wp_pools *pools,
                    const struct wp_binding *binding, struct wp_err *err);
 /* May a claim narrow that pool's egress policy by `by`? As `narrows` of struct
  * wp_backend_ops. A pool that is not there is left to the claim to find. */

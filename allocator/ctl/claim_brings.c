@@ -336,6 +336,25 @@ read_repositories(struct wp_ctl *ctl, struct wp_binding *out,
     return status;
 }
 
+/* --volume NAME[:DIR] */
+static void
+read_volumes(struct wp_ctl *ctl, struct wp_binding *out)
+{
+    const struct wp_ctl_words *words = &ctl->options.volumes;
+    struct wp_binding_volume *volumes =
+        wp_ctl_alloc(ctl, words->n * sizeof *volumes + 1);
+
+    for (uint32_t i = 0; i < words->n; i++) {
+        struct wp_str name = wp_str_from(words->word[i]);
+        const char *dir = "";
+
+        (void)split(words->word[i], ':', false, &name, &dir);
+        volumes[i] = (struct wp_binding_volume){name, wp_str_from(dir)};
+    }
+    out->volumes = volumes;
+    out->n_volumes = words->n;
+}
+
 static void
 read_command(struct wp_ctl *ctl, struct wp_binding *out)
 {
@@ -393,6 +412,7 @@ read_rest(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
                           "--run: expected -- and a command behind it");
     }
     read_command(ctl, out);
+    read_volumes(ctl, out);
     return read_repositories(ctl, out, err) == WP_OK
                ? read_sources(ctl, out, err)
                : err->status;
@@ -421,8 +441,8 @@ is_empty(const struct wp_binding *binding)
 {
     return binding->n_env + binding->n_secrets + binding->n_files +
                binding->n_command + binding->n_repositories +
-               binding->working_dir.len + binding->egress.len +
-               binding->audience.len ==
+               binding->n_volumes + binding->working_dir.len +
+               binding->egress.len + binding->audience.len ==
            0;
 }
 
@@ -470,7 +490,8 @@ wp_ctl_brings_something(const struct wp_ctl_options *options)
 {
     return options->n_env + options->secrets.n + options->env_secrets.n +
                    options->files.n + options->archives.n + options->skills.n +
-                   options->repositories.n + options->passwords.n !=
+                   options->repositories.n + options->volumes.n +
+                   options->passwords.n !=
                0 ||
            options->sources != NULL || options->workdir != NULL ||
            options->egress != NULL || options->audience != NULL || options->run;

@@ -69,11 +69,12 @@ names_json(const char *const *names, uint32_t n)
 static json_t *
 bound_json(const struct wp_wire_bound *bound)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "env",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "env",
                      names_json(bound->env, bound->n_env), "secrets",
                      names_json(bound->secrets, bound->n_secrets), "files",
                      names_json(bound->files, bound->n_files), "repositories",
                      names_json(bound->repositories, bound->n_repositories),
+                     "volumes", names_json(bound->volumes, bound->n_volumes),
                      "working_dir", wp_json_from_text(bound->working_dir),
                      "started", (int)bound->started, "egress",
                      wp_json_from_text(bound->egress), "identity",
@@ -89,6 +90,9 @@ print_bound(FILE *out, const struct wp_wire_bound *bound)
                    bound->n_files == 1 ? "" : "s");
     for (uint32_t i = 0; i < bound->n_repositories; i++) {
         wp_print_field(out, FIELD, "", "%s", bound->repositories[i]);
+    }
+    for (uint32_t i = 0; i < bound->n_volumes; i++) {
+        wp_print_field(out, FIELD, "", "volume %s", bound->volumes[i]);
     }
     if (bound->egress[0] != '\0') {
         wp_print_field(out, FIELD, "egress", "%s", bound->egress);

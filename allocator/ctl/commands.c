@@ -13,11 +13,12 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "the\n"
      "same lease, so that a claim whose answer was lost can be repeated.\n"
      "\n"
-     "With --env, --secret, --copy, --skill, --repo, --workdir, --egress,\n"
-     "--identity or --run the sandbox has all of that before the answer, or\n"
+     "With --env, --secret, --copy, --skill, --repo, --volume, --workdir,\n"
+     "--egress, --identity or --run the sandbox has all of that before the "
+     "answer, or\n"
      "the claim fails and says what is not there. Variables are of the\n"
-     "commands that are run in it from then on. All is gone at the end of the\n"
-     "lease.\n"
+     "commands that are run in it from then on. All but volumes is gone at\n"
+     "the end of the lease.\n"
      "\n"
      "Examples:\n"
      "  warmpoolctl claim agents\n"
@@ -29,7 +30,7 @@ const struct wp_ctl_command wp_ctl_commands[] = {
      "  id=$(warmpoolctl claim agents --output name)\n"
      "  warmpoolctl claim agents -n 8 --all-or-nothing --id job-7\n",
      NAMES("id", "ttl", "wait", "tenant", "count", "all-or-nothing", "env",
-           "secret", "secret-env", "copy", "archive", "skill", "repo",
+           "secret", "secret-env", "copy", "archive", "skill", "repo", "volume",
            "repo-password", "sources", "workdir", "egress", "identity",
            "run", ),
      1, 1, false, WP_SUBJECT_POOL, wp_cmd_claim},

@@ -149,6 +149,11 @@ static const struct wp_ctl_option options_table[] = {
      "a "
      "branch, a tag or a commit, into the workspace or DIR below it. May be "
      "repeated, up to 8 times."},
+    {"volume", 0, "NAME[:DIR]", WP_OPTION_WORDS, WP_SUBJECT_NONE, AT(volumes),
+     0, 0,
+     "Bring the tenant's folder NAME, which outlives the lease, as DIR (or "
+     "NAME) below the workspace; made if need be. May be repeated, up to 4 "
+     "times."},
     {"repo-password", 0, "HOST=@FILE", WP_OPTION_WORDS, WP_SUBJECT_FILE,
      AT(passwords), 0, 0,
      "Log in to HOST (or USER@HOST, or HOST:PORT) for its repositories with "

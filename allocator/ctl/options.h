@@ -59,6 +59,7 @@ struct wp_ctl_options {
     struct wp_ctl_words archives;     /* FILE[:DIR] */
     struct wp_ctl_words skills;       /* DIR */
     struct wp_ctl_words repositories; /* URL[@REF][:DIR] */
+    struct wp_ctl_words volumes;      /* NAME[:DIR] */
     struct wp_ctl_words passwords;    /* [USER@]HOST[:PORT]=@FILE */
     const char *sources;              /* NULL: none. */
     const char *state_dir;            /* Of the daemon; NULL: its default. */

@@ -402,7 +402,7 @@ port_unbound(void *self, struct wp_str template_namespace, struct wp_str name)
 }
 
 static enum wp_status
-port_may_fetch(void *self, const struct wp_binding *binding, struct wp_err *err)
+port_may_bring(void *self, const struct wp_binding *binding, struct wp_err *err)
 {
     const struct wp_backend port = started_port(self);
 
@@ -411,7 +411,7 @@ port_may_fetch(void *self, const struct wp_binding *binding, struct wp_err *err)
                           "binding: the sandboxes are being taken over; try "
                           "again");
     }
-    return port.ops->may_fetch(port.self, binding, err);
+    return port.ops->may_bring(port.self, binding, err);
 }
 
 static enum wp_status
@@ -444,7 +444,7 @@ wp_daemon_backend_port(struct wp_daemon_backend *self)
         .leased = port_leased,
         .bind = port_bind,
         .unbound = port_unbound,
-        .may_fetch = port_may_fetch,
+        .may_bring = port_may_bring,
         .narrows = port_narrows,
         .may_sign = port_may_sign,
     };

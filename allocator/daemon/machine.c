@@ -69,6 +69,8 @@ fill_config(struct wp_machine *machine, const struct wp_conf *conf,
     out->egress_keys_file = wp_conf_or_null(conf->egress_keys_file);
     out->egress_connections_max = (uint32_t)conf->egress_connections_max;
     out->egress_bytes_max = (uint64_t)conf->egress_bytes_max;
+    out->volumes_dir = wp_conf_or_null(conf->volumes_dir);
+    out->volumes_max = (uint32_t)conf->volumes_max;
     out->remotes = conf->git_remotes;
     out->remotes_denied = conf->git_remotes_denied;
     out->fetch_path = wp_conf_or_null(machine->fetch_path);

@@ -100,7 +100,7 @@ check(struct wp_claim_binding *self, const struct wp_call *call,
                                    request->pool.name, err);
     }
     if (status == WP_OK) {
-        status = wp_pools_may_fetch(pools, &self->view, err);
+        status = wp_pools_may_bring(pools, &self->view, err);
     }
     if (status == WP_OK && self->view.egress.len > 0) {
         status =

@@ -205,7 +205,7 @@ wp_cluster_backend_port(struct wp_cluster_backend *backend)
         .leased = port_leased,
         .bind = wp_backend_bind,
         .unbound = wp_backend_unbound,
-        .may_fetch = wp_backend_may_fetch,
+        .may_bring = wp_backend_may_bring,
         .narrows = wp_backend_narrows,
         .passes = wp_backend_passes,
         .may_sign = wp_backend_may_sign,

@@ -412,11 +412,16 @@ wp_backend_bind(void *self, struct wp_bind_op *op)
 }
 
 enum wp_status
-wp_backend_may_fetch(void *self, const struct wp_binding *binding,
+wp_backend_may_bring(void *self, const struct wp_binding *binding,
                      struct wp_err *err)
 {
     const struct wp_cluster_backend *backend = self;
 
+    if (binding->n_volumes > 0) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "binding.volumes: a Pod gets none once it runs; a "
+                          "template's volumeClaimTemplates bring storage");
+    }
     return wp_repositories_check(backend->parts->repositories, binding, err);
 }
 

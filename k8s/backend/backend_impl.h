@@ -172,7 +172,7 @@ void wp_backend_look_at_orphan(const struct wp_backend_look *look,
 
 /* The port's; any thread. */
 enum wp_status wp_backend_bind(void *self, struct wp_bind_op *op);
-enum wp_status wp_backend_may_fetch(void *self,
+enum wp_status wp_backend_may_bring(void *self,
                                     const struct wp_binding *binding,
                                     struct wp_err *err);
 enum wp_status wp_backend_narrows(void *self, struct wp_str policy,

@@ -128,7 +128,8 @@ is_wanted(const struct wp_local *local, const struct wp_record *record,
         /* What a claim has made its own is for no other claim. */
         .template_current =
             tmpl != NULL && tmpl->hash == record->template_hash &&
-            record->narrowed[0] == '\0' && record->audience[0] == '\0',
+            record->narrowed[0] == '\0' && record->audience[0] == '\0' &&
+            record->volumes[0] == '\0',
     };
 
     return local->events.adopt(local->events.ctx, &found, ref);
@@ -247,6 +248,7 @@ try_adopt(struct adoption *adoption, const char *name)
     memcpy(sandbox->egress, record.egress, sizeof sandbox->egress);
     memcpy(sandbox->narrowed, record.narrowed, sizeof sandbox->narrowed);
     memcpy(sandbox->audience, record.audience, sizeof sandbox->audience);
+    memcpy(sandbox->volumes, record.volumes, sizeof sandbox->volumes);
     sandbox->identity_ttl_ms = (int64_t)record.identity_ttl_ms;
     wp_hex_encode(record.uid, WP_UID_LEN, sandbox->uid_hex);
     memcpy(sandbox->socket_path, record.endpoint + SCHEME_LEN,

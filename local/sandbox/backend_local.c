@@ -34,6 +34,7 @@ wp_local_config_init(struct wp_local_config *config)
         .tmpfs_bytes = UINT64_C(256) << 20,
         .egress_packages = "",
         .egress_connections_max = 256,
+        .volumes_max = 64,
         .remotes = "",
         .remotes_denied = "",
         .trust_files = "",
@@ -158,6 +159,29 @@ prepare_fetcher(struct wp_local *local, struct wp_err *err)
                          path, err);
 }
 
+/* Their files have an owner of their own, as the proxy and warmpool-fetch have
+ * users. */
+static enum wp_status
+prepare_volumes(struct wp_local *local, struct wp_err *err)
+{
+    const struct wp_local_config *config = &local->config;
+
+    local->volumes = (struct wp_volumes){
+        .dir = config->volumes_dir,
+        .max = config->volumes_max,
+        .own_users = local->host.own_uids,
+        .user_first = config->uid_first,
+        .owner = config->uid_first + config->sandboxes_max + 2,
+        .dir_fd = -1,
+    };
+    if (config->volumes_dir == NULL) {
+        return WP_OK;
+    }
+    return wp_volumes_open(&local->volumes, err) == WP_OK
+               ? WP_OK
+               : wp_err_wrap(err, "setting 'volumes_dir'");
+}
+
 static enum wp_status
 say_cannot(enum wp_status status, struct wp_err *err)
 {
@@ -233,6 +257,7 @@ wp_local_create(const struct wp_local_config *config, struct wp_err *err)
     }
     local->config = *config;
     local->lock_fd = config->lock_fd;
+    local->volumes.dir_fd = -1;
     wp_boot_id_read(local->boot_id);
     local->config.spawns_max = wp_local_spawns(config->spawns_max);
     status = wp_local_check_config(config, err);
@@ -258,6 +283,9 @@ wp_local_create(const struct wp_local_config *config, struct wp_err *err)
     }
     if (status == WP_OK) {
         status = prepare_fetcher(local, err);
+    }
+    if (status == WP_OK) {
+        status = prepare_volumes(local, err);
     }
     for (size_t i = 0; i < config->templates_len && status == WP_OK; i++) {
         status = wp_local_add_template(local, &config->templates[i], err);
@@ -435,7 +463,7 @@ wp_local_backend(struct wp_local *local)
         .leased = wp_local_leased,
         .bind = wp_local_bind,
         .unbound = wp_local_unbound,
-        .may_fetch = wp_local_may_fetch,
+        .may_bring = wp_local_may_bring,
         .narrows = wp_local_narrows,
         .may_sign = local_may_sign,
     };
@@ -600,6 +628,7 @@ wp_local_destroy(struct wp_local *local)
     wp_egress_proxy_destroy(local->egress);
     wp_fetcher_destroy(local->fetcher);
     wp_trust_fini(&local->trust);
+    wp_volumes_close(&local->volumes);
     wp_loop_destroy(local->loop);
     wp_cgroups_close(&local->cgroups);
     for (uint32_t i = 0; i < local->old_cgroups_len; i++) {

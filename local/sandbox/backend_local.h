@@ -66,6 +66,10 @@ struct wp_local_config {
     const char *egress_keys_file;    /* NULL: no keys. */
     uint32_t egress_connections_max; /* 256 of one sandbox at once. */
     uint64_t egress_bytes_max; /* 0: as much as a sandbox likes, in its life. */
+    /* Where volumes are, as local/volumes/volumes.h has them; NULL: claims that
+     * bring some are refused. */
+    const char *volumes_dir;
+    uint32_t volumes_max; /* 64, of one tenant. */
     /* Repositories that claims may bring; rules as pool/remotes/remote_rules.h
      * has them. */
     const char *remotes;        /* "": none. */

@@ -22,6 +22,7 @@
 #include "local/walls/cgroup.h"
 #include "local/http_probe.h"
 #include "local/sandbox/record.h"
+#include "local/volumes/volumes.h"
 #include "local/walls/rootfs.h"
 #include "pool/base/list.h"
 #include "pool/base/rng.h"
@@ -87,6 +88,8 @@ struct wp_sandbox {
     char socket_path[WP_ENDPOINT_MAX + 1];
     char egress[WP_EGRESS_TEXT_MAX + 1];    /* Its policy; "": none. */
     char narrowed[WP_EGRESS_TEXT_MAX + 1];  /* By its claim; "": not. */
+    char volumes[WP_VOLUME_KEYS_MAX + 1];   /* Its claim's; "": none. */
+    bool awaits_volume;                     /* That another sandbox has. */
     struct wp_egress_member *egress_member; /* NULL: it reaches nothing. */
     int64_t ordered_ns;
     int64_t ready_within_ns;
@@ -155,8 +158,9 @@ struct wp_local {
     char seccomp_path[WP_LOCAL_PATH_MAX + 16];
     char cache_dir[WP_LOCAL_PATH_MAX + 16]; /* Of repositories. */
     struct wp_remote_rules remotes;         /* Which may be brought. */
-    struct wp_trust trust;                  /* And which were once. */
-    bool gvisor_tried;                      /* And it works. */
+    struct wp_volumes volumes;
+    struct wp_trust trust; /* And which were once. */
+    bool gvisor_tried;     /* And it works. */
     int lock_fd;
     char boot_id[WP_BOOT_ID_LEN + 1];
     uint32_t roots; /* Names the directory of this daemon's prepared roots. */
@@ -254,7 +258,7 @@ struct wp_sandbox *wp_sandbox_find(const struct wp_local *local,
 
 /* As struct wp_backend_ops has them. */
 enum wp_status wp_local_bind(void *self, struct wp_bind_op *op);
-enum wp_status wp_local_may_fetch(void *self, const struct wp_binding *binding,
+enum wp_status wp_local_may_bring(void *self, const struct wp_binding *binding,
                                   struct wp_err *err);
 const char *wp_local_unbound(void *self, struct wp_str template_namespace,
                              struct wp_str name);

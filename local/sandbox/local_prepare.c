@@ -29,8 +29,8 @@ enum {
 static enum wp_status
 check_users(const struct wp_local_config *config, struct wp_err *err)
 {
-    /* Those of the egress proxy and of warmpool-fetch, too. */
-    uint32_t users = config->sandboxes_max + 2;
+    /* Those of the egress proxy, warmpool-fetch and volumes, too. */
+    uint32_t users = config->sandboxes_max + 3;
     enum wp_status status =
         wp_subids_check("/etc/subuid", config->uid_first, users, err);
 
@@ -58,14 +58,19 @@ wp_local_check_config(const struct wp_local_config *config, struct wp_err *err)
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "rootfs directory: an absolute path was expected");
     }
+    if (config->volumes_dir != NULL && config->volumes_dir[0] != '/') {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "setting 'volumes_dir': an absolute path was "
+                          "expected");
+    }
     if (config->sandboxes_max == 0 || config->sandboxes_max > 1 << 20) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "most sandboxes: 1 to 1048576 was expected");
     }
     if (config->uid_first < 1 ||
-        config->uid_first >= UINT32_MAX - 2 - config->sandboxes_max) {
+        config->uid_first >= UINT32_MAX - 3 - config->sandboxes_max) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "first host user: 1 to 4294967292 less the number of"
+                          "first host user: 1 to 4294967291 less the number of"
                           " sandboxes was expected");
     }
     if (config->pids_max < 4 || config->connections_max < 1 ||

@@ -86,15 +86,30 @@ wp_process_open(pid_t pid, uint64_t start)
 
 /* --- Text --- */
 
+static int
+format_volumes(const char *keys, char *out, size_t cap)
+{
+    int n = 0;
+
+    for (const char *at = keys, *end; *at != '\0'; at = end + 1) {
+        end = strchr(at, '\n');
+        n += snprintf(out + n, cap - (size_t)n, "volume %.*s\n",
+                      (int)(end - at), at);
+    }
+    return n;
+}
+
 /* What its claim has made of it, as lines. */
 static size_t
 format_claimed(const struct wp_record *record, char *out, size_t cap)
 {
-    int n = 0;
+    int n;
 
     out[0] = '\0';
+    n = format_volumes(record->volumes, out, cap);
     if (record->narrowed[0] != '\0') {
-        n = snprintf(out, cap, "narrowed %s\n", record->narrowed);
+        n += snprintf(out + n, cap - (size_t)n, "narrowed %s\n",
+                      record->narrowed);
     }
     if (record->audience[0] != '\0') {
         n += snprintf(out + n, cap - (size_t)n, "identity %" PRIu64 " %s\n",
@@ -268,7 +283,16 @@ take_end(struct wp_str *rest)
     return true;
 }
 
-/* Added one by one: the last of a kind counts. */
+static bool
+take_volume(struct wp_str *rest, struct wp_record *record)
+{
+    struct wp_str key;
+
+    return take_line(rest, "volume", &key) && key.len > 0 &&
+           wp_str_is_printable(key) && wp_volume_keys_add(record->volumes, key);
+}
+
+/* Added one by one: the last of a kind counts, and of volumes all. */
 static bool
 take_claimed(struct wp_str *rest, struct wp_record *record)
 {
@@ -276,6 +300,8 @@ take_claimed(struct wp_str *rest, struct wp_record *record)
         bool ok = wp_str_starts_with(*rest, WP_STR("narrowed "))
                       ? take_text(rest, "narrowed", record->narrowed,
                                   sizeof record->narrowed)
+                  : wp_str_starts_with(*rest, WP_STR("volume "))
+                      ? take_volume(rest, record)
                       : take_identity(rest, record);
 
         if (!ok) {

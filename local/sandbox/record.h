@@ -11,15 +11,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "local/volumes/volumes.h"
 #include "pool/backend.h"
 #include "pool/base/status.h"
 #include "pool/limits.h"
 
 enum {
     WP_BOOT_ID_LEN = 36,
-    /* What a claim adds may be there twice. */
-    WP_RECORD_BYTES_MAX =
-        1024 + 3 * (WP_EGRESS_TEXT_MAX + 10) + 2 * (WP_AUDIENCE_MAX + 40),
+    /* What a claim adds may be there three times. */
+    WP_RECORD_BYTES_MAX = 1024 + 4 * (WP_EGRESS_TEXT_MAX + 10) +
+                          3 * (WP_AUDIENCE_MAX + 40 + WP_VOLUME_KEYS_MAX +
+                               WP_BINDING_VOLUMES_MAX * (int)sizeof "volume"),
     WP_RECORD_VERSION = 2,
 };
 
@@ -45,6 +47,8 @@ struct wp_record {
     char egress[WP_EGRESS_TEXT_MAX + 1];   /* Its policy; "": none. */
     char narrowed[WP_EGRESS_TEXT_MAX + 1]; /* By its claim; "": not. */
     char audience[WP_AUDIENCE_MAX + 1];    /* Of its identity; "": none. */
+    /* Keys of volumes that its claim has brought, each with a newline. */
+    char volumes[WP_VOLUME_KEYS_MAX + 1];
     uint64_t identity_ttl_ms;
 };
 
@@ -62,9 +66,9 @@ WP_MUST_CHECK bool wp_record_parse(const char *text, size_t len,
 WP_MUST_CHECK enum wp_status wp_record_write(const char *dir,
                                              const struct wp_record *record,
                                              struct wp_err *err);
-/* Adds what its claim has made of the sandbox: narrowed, audience and
- * identity_ttl_ms. At most twice. Not WP_OK: the record is as it was, or the
- * next daemon ends the sandbox. */
+/* Adds what its claim has made of the sandbox: volumes, narrowed, audience and
+ * identity_ttl_ms. At most three times. Not WP_OK: the record is as it was, or
+ * the next daemon ends the sandbox. */
 WP_MUST_CHECK enum wp_status
 wp_record_add_claimed(const char *dir, const struct wp_record *record,
                       struct wp_err *err);

@@ -134,6 +134,7 @@ finish(struct wp_sandbox *sandbox)
 {
     struct wp_local *local = sandbox->local;
     struct wp_slot_ref ref = sandbox->ref;
+    bool had_volumes = sandbox->volumes[0] != '\0';
 
     (void)evtimer_del(&sandbox->timer);
     (void)evtimer_del(&sandbox->bridge_timer);
@@ -144,6 +145,9 @@ finish(struct wp_sandbox *sandbox)
     }
     local->by_index[ref.index] = NULL;
     free(sandbox);
+    if (had_volumes) {
+        wp_local_volumes_freed(local);
+    }
     atomic_fetch_sub_explicit(&local->live_count, 1, memory_order_relaxed);
     local->events.on_destroyed(local->events.ctx, ref);
 }

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -26,6 +27,7 @@
 
 enum {
     BINDS_MAX = 256, /* Under way at once, each with its parcel. */
+    VOLUME_WAIT_MS = 2000,
 };
 
 /* --- Packing --- */
@@ -73,6 +75,7 @@ answer(struct wp_local *local, struct wp_bind_op *op, enum wp_status status,
         op->fd = -1;
     }
     wp_bind_trees_drop(op->trees);
+    free(op->volumes);
     op->status = status;
     (void)snprintf(op->reason, sizeof op->reason, "%s", reason);
     (void)atomic_fetch_sub_explicit(&local->binds, 1, memory_order_relaxed);
@@ -94,6 +97,7 @@ wp_sandbox_end_binds(struct wp_sandbox *sandbox, enum wp_status status,
         return;
     }
     (void)evtimer_del(&sandbox->bind_timer);
+    sandbox->awaits_volume = false;
     if (status == WP_OK) {
         sandbox->bound =
             WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node)
@@ -110,14 +114,6 @@ wp_sandbox_end_binds(struct wp_sandbox *sandbox, enum wp_status status,
         answer(sandbox->local, WP_CONTAINER_OF(node, struct wp_bind_op, node),
                status, text);
     }
-}
-
-void
-wp_sandbox_on_bind_timer(int fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    wp_sandbox_end_binds(arg, WP_DEADLINE_EXCEEDED, "no answer in time");
 }
 
 /* --- The way in --- */
@@ -198,7 +194,8 @@ wp_sandbox_on_narrowed(void *sandbox, bool narrowed)
     }
 }
 
-/* What it brings from elsewhere is here. */
+/* What it brings from elsewhere is here. A volume that another sandbox has is
+ * waited for a while: that one's lease may just have ended. */
 static void
 begin(struct wp_sandbox *sandbox, const struct wp_bind_op *op)
 {
@@ -206,6 +203,19 @@ begin(struct wp_sandbox *sandbox, const struct wp_bind_op *op)
     struct wp_err err;
 
     wp_sandbox_arm_ms(&sandbox->bind_timer, op->within_ns / WP_NS_PER_MS);
+    if (op->volumes != NULL) {
+        status = wp_sandbox_mount(sandbox, op->volumes, &err);
+    }
+    if (status == WP_PENDING && !sandbox->awaits_volume) {
+        sandbox->awaits_volume = true;
+        wp_sandbox_arm_ms(&sandbox->bind_timer, VOLUME_WAIT_MS);
+        return;
+    }
+    sandbox->awaits_volume = false;
+    if (status != WP_OK) {
+        wp_sandbox_end_binds(sandbox, WP_FAILED_PRECONDITION, err.msg);
+        return;
+    }
     if (op->egress[0] != '\0') {
         status = wp_sandbox_narrow(sandbox, op->egress, &err);
     }
@@ -213,6 +223,22 @@ begin(struct wp_sandbox *sandbox, const struct wp_bind_op *op)
         bind_on(sandbox);
     } else if (status != WP_PENDING) {
         wp_sandbox_end_binds(sandbox, status, err.msg);
+    }
+}
+
+void
+wp_sandbox_on_bind_timer(int fd, short what, void *arg)
+{
+    struct wp_sandbox *sandbox = arg;
+
+    (void)fd;
+    (void)what;
+    if (sandbox->awaits_volume) {
+        begin(sandbox,
+              WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node));
+    } else {
+        wp_sandbox_end_binds(sandbox, WP_DEADLINE_EXCEEDED,
+                             "no answer in time");
     }
 }
 
@@ -293,12 +319,14 @@ wp_local_bind(void *self, struct wp_bind_op *op)
     const char *lack = "binding: too many sandboxes are being bound; try again";
     size_t size = wp_parcel_size(op->binding, WP_STR(IDENTITY_PATH));
     bool fetches = op->binding->n_repositories > 0;
+    bool mounts = op->binding->n_volumes > 0;
     bool init_has_to = size > 0 || fetches;
 
     op->owner = local;
     op->fd = -1;
     op->fingerprint = op->binding->fingerprint;
     op->trees = NULL;
+    op->volumes = NULL;
     WP_ASSERT(
         wp_str_copy(op->binding->egress, op->egress, sizeof op->egress) &&
         wp_str_copy(op->binding->audience, op->audience, sizeof op->audience));
@@ -309,7 +337,10 @@ wp_local_bind(void *self, struct wp_bind_op *op)
         if (op->fd >= 0 && fetches) {
             op->trees = wp_bind_trees_make(op->binding, op->tenant);
         }
+        op->volumes =
+            mounts ? wp_bind_volumes_make(op->binding, op->tenant) : NULL;
         if ((op->fd >= 0 || !init_has_to) && (op->trees != NULL || !fetches) &&
+            (op->volumes != NULL || !mounts) &&
             wp_loop_post(local->loop, run_bind, op, 0, 0)) {
             return WP_PENDING;
         }
@@ -319,6 +350,7 @@ wp_local_bind(void *self, struct wp_bind_op *op)
     }
     (void)atomic_fetch_sub_explicit(&local->binds, 1, memory_order_relaxed);
     wp_bind_trees_drop(op->trees);
+    free(op->volumes);
     if (op->fd >= 0) {
         (void)close(op->fd);
     }
@@ -327,17 +359,23 @@ wp_local_bind(void *self, struct wp_bind_op *op)
 }
 
 enum wp_status
-wp_local_may_fetch(void *self, const struct wp_binding *binding,
+wp_local_may_bring(void *self, const struct wp_binding *binding,
                    struct wp_err *err)
 {
     const struct wp_local *local = self;
-    enum wp_status status = wp_bind_trees_check(&local->remotes, binding, err);
 
-    return status == WP_OK && local->fetcher == NULL
-               ? wp_err_set(err, WP_FAILED_PRECONDITION,
-                            "binding.repositories: warmpool-fetch or git was "
-                            "not found (setting fetch_path)")
-               : status;
+    if (binding->n_volumes > 0 && local->volumes.dir == NULL) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "binding.volumes: the daemon has none (setting "
+                          "volumes_dir)");
+    }
+    if (binding->n_repositories > 0 && local->fetcher == NULL &&
+        wp_bind_trees_check(&local->remotes, binding, err) == WP_OK) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION,
+                          "binding.repositories: warmpool-fetch or git was "
+                          "not found (setting fetch_path)");
+    }
+    return wp_bind_trees_check(&local->remotes, binding, err);
 }
 
 const char *

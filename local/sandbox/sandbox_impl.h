@@ -45,6 +45,17 @@ WP_MUST_CHECK enum wp_status wp_sandbox_narrow(struct wp_sandbox *sandbox,
                                                const char *by,
                                                struct wp_err *err);
 
+/* --- sandbox_volume.c --- */
+
+/* They are in its workspace from here on; asked for again, too. WP_PENDING:
+ * nothing was done, since another sandbox has one of them; err says which.
+ * FAILED_PRECONDITION: some may be there. */
+WP_MUST_CHECK enum wp_status
+wp_sandbox_mount(struct wp_sandbox *sandbox,
+                 const struct wp_bind_volumes *volumes, struct wp_err *err);
+/* A sandbox that had some is gone: who waits for one looks again. */
+void wp_local_volumes_freed(struct wp_local *local);
+
 /* --- sandbox_identity.c --- */
 
 /* Gives it an identity, from here on for as long as it is leased; after a

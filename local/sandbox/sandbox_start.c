@@ -348,6 +348,7 @@ wp_sandbox_record_claimed(const struct wp_sandbox *sandbox, struct wp_err *err)
 
     memcpy(claimed.narrowed, sandbox->narrowed, sizeof claimed.narrowed);
     memcpy(claimed.audience, sandbox->audience, sizeof claimed.audience);
+    memcpy(claimed.volumes, sandbox->volumes, sizeof claimed.volumes);
     return sandbox_dir(sandbox, dir)
                ? wp_record_add_claimed(dir, &claimed, err)
                : wp_err_set(err, WP_INVALID_ARGUMENT, "state path is too long");

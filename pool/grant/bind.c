@@ -95,19 +95,20 @@ wp_pools_must_bind(struct wp_pools *pools, struct wp_str pool_namespace,
 }
 
 enum wp_status
-wp_pools_may_fetch(const struct wp_pools *pools,
+wp_pools_may_bring(const struct wp_pools *pools,
                    const struct wp_binding *binding, struct wp_err *err)
 {
     const struct wp_backend *backend = &pools->config.backend;
 
-    if (binding->n_repositories == 0) {
+    if (binding->n_repositories + binding->n_volumes == 0) {
         return WP_OK;
     }
-    return backend->ops->may_fetch != NULL
-               ? backend->ops->may_fetch(backend->self, binding, err)
+    return backend->ops->may_bring != NULL
+               ? backend->ops->may_bring(backend->self, binding, err)
                : wp_err_set(err, WP_FAILED_PRECONDITION,
-                            "binding.repositories: sandboxes of the backend "
-                            "'%s' get none",
+                            "binding.%s: sandboxes of the backend '%s' get "
+                            "none",
+                            binding->n_volumes > 0 ? "volumes" : "repositories",
                             backend->ops->name);
 }
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "pool/limits.h"
+
 static bool
 is_word_char(char c)
 {
@@ -38,6 +40,12 @@ wp_bound_name_is_secret(struct wp_str name)
         }
     }
     return true;
+}
+
+bool
+wp_bound_name_is_volume(struct wp_str name)
+{
+    return name.len <= WP_VOLUME_NAME_MAX && wp_bound_name_is_secret(name);
 }
 
 bool

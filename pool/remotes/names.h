@@ -18,6 +18,8 @@ bool wp_bound_name_is_env(struct wp_str name);
 /* 1 to WP_BOUND_NAME_MAX letters, digits, '.', '_' and '-', not '.' or '-'
  * first. */
 bool wp_bound_name_is_secret(struct wp_str name);
+/* The same, of 1 to 63 bytes. */
+bool wp_bound_name_is_volume(struct wp_str name);
 /* Not empty and without NUL, and no part of it is empty, too long, "." or "..":
  * it leads to something below where it begins. */
 bool wp_bound_name_is_path(struct wp_str path);

@@ -180,6 +180,7 @@ struct reading {
     struct wp_arena *arena;
     struct wp_str *command;
     struct wp_binding_repository *repositories;
+    struct wp_binding_volume *volumes;
     size_t text;        /* Bytes of names, values and words so far. */
     size_t files_bytes; /* Of contents. */
     struct wp_err *err;
@@ -443,6 +444,57 @@ take_repository(struct reading *r, struct wp_str message)
     return status;
 }
 
+static struct wp_str
+place_of(const struct wp_binding_volume *volume)
+{
+    return volume->dir.len > 0 ? volume->dir : volume->name;
+}
+
+static enum wp_status
+check_volume(const char *place, const struct wp_binding_volume *volume,
+             struct wp_err *err)
+{
+    char dir[PLACE_MAX];
+
+    if (!wp_bound_name_is_volume(volume->name)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "%s.name: 1 to %d letters, digits, '.', '_' and '-' "
+                          "expected, not '.' or '-' first",
+                          place, WP_VOLUME_NAME_MAX);
+    }
+    (void)snprintf(dir, sizeof dir, "%s.directory", place);
+    return volume->dir.len == 0 ? WP_OK
+                                : check_path(dir, volume->dir, false, err);
+}
+
+static enum wp_status
+take_volume(struct reading *r, struct wp_str message)
+{
+    struct wp_binding *out = r->out;
+    struct wp_binding_volume *it = &r->volumes[out->n_volumes];
+    char place[PLACE_MAX];
+    struct texts texts;
+    enum wp_status status;
+
+    (void)snprintf(place, sizeof place, "binding.volumes[%u]", out->n_volumes);
+    if (!read_texts(message, &texts)) {
+        return malformed(r->err);
+    }
+    *it =
+        (struct wp_binding_volume){.name = texts.text[1], .dir = texts.text[2]};
+    status = check_volume(place, it, r->err);
+    for (uint32_t i = 0; i < out->n_volumes && status == WP_OK; i++) {
+        if (wp_str_eq(r->volumes[i].name, it->name)) {
+            status = twice(r, place, "name");
+        } else if (wp_str_eq(place_of(&r->volumes[i]), place_of(it))) {
+            status = twice(r, place, "directory");
+        }
+    }
+    out->n_volumes++;
+    r->text += it->name.len + it->dir.len;
+    return status;
+}
+
 static enum wp_status
 take_identity(struct reading *r, struct wp_str message)
 {
@@ -505,6 +557,8 @@ take_field(struct reading *r, const struct wp_wire_field *field)
         return take_word(r, bytes);
     case BINDING_REPOSITORIES:
         return take_repository(r, bytes);
+    case BINDING_VOLUMES:
+        return take_volume(r, bytes);
     case BINDING_EGRESS:
         r->out->egress = bytes;
         return wp_wire_check_text("binding.egress", bytes, 0,
@@ -532,6 +586,7 @@ count_fields(struct wp_wire_reader reader, uint32_t count[BINDING_FIELDS],
         [BINDING_COMMAND] = {"command", WP_BINDING_ARGS_MAX},
         [BINDING_ARCHIVES] = {"archives", WP_BINDING_ARCHIVES_MAX},
         [BINDING_REPOSITORIES] = {"repositories", WP_BINDING_REPOSITORIES_MAX},
+        [BINDING_VOLUMES] = {"volumes", WP_BINDING_VOLUMES_MAX},
         [BINDING_EGRESS] = {"egress", UINT32_MAX},
         [BINDING_IDENTITY] = {"identity", UINT32_MAX},
     };
@@ -561,8 +616,8 @@ check_sums(const struct reading *r)
     const struct wp_binding *out = r->out;
 
     if (out->n_env + out->n_secrets + out->n_files + out->n_command +
-            out->n_repositories + out->working_dir.len + out->egress.len +
-            out->audience.len ==
+            out->n_repositories + out->n_volumes + out->working_dir.len +
+            out->egress.len + out->audience.len ==
         0) {
         return wp_err_set(r->err, WP_INVALID_ARGUMENT,
                           "binding: something expected in it, or no binding");
@@ -621,8 +676,10 @@ wp_wire_unpack_binding(struct wp_arena *arena, const uint8_t *bytes, size_t len,
         wp_arena_alloc(arena, count[BINDING_COMMAND] * sizeof *r.command);
     r.repositories = wp_arena_alloc(arena, count[BINDING_REPOSITORIES] *
                                                sizeof *r.repositories);
+    r.volumes =
+        wp_arena_alloc(arena, count[BINDING_VOLUMES] * sizeof *r.volumes);
     if (r.env == NULL || r.secrets == NULL || r.files == NULL ||
-        r.command == NULL || r.repositories == NULL) {
+        r.command == NULL || r.repositories == NULL || r.volumes == NULL) {
         return wp_wire_too_long(err);
     }
     out->env = r.env;
@@ -630,6 +687,7 @@ wp_wire_unpack_binding(struct wp_arena *arena, const uint8_t *bytes, size_t len,
     out->files = r.files;
     out->command = r.command;
     out->repositories = r.repositories;
+    out->volumes = r.volumes;
     while (status == WP_OK &&
            wp_wire_read_next(&reader, &field) == WP_WIRE_READ_FIELD) {
         status = take_field(&r, &field);

@@ -14,6 +14,7 @@ enum wp_binding_field {
     BINDING_COMMAND = 5,
     BINDING_ARCHIVES = 6,
     BINDING_REPOSITORIES = 20,
+    BINDING_VOLUMES = 21,
     BINDING_EGRESS = 25,
     BINDING_IDENTITY = 26,
     BINDING_FIELDS, /* Some numbers below it are none of ours. */

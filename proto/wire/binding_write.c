@@ -75,6 +75,20 @@ put_repository(uint8_t *pos, const struct wp_binding_repository *it)
     return wp_wire_put_bytes(pos, 5, it->user.ptr, it->user.len);
 }
 
+static size_t
+volume_size(const struct wp_binding_volume *it)
+{
+    return wp_wire_bytes_size(it->name.len) + wp_wire_bytes_size(it->dir.len);
+}
+
+static uint8_t *
+put_volume(uint8_t *pos, const struct wp_binding_volume *it)
+{
+    pos = put_far_head(pos, BINDING_VOLUMES, volume_size(it));
+    pos = wp_wire_put_bytes(pos, 1, it->name.ptr, it->name.len);
+    return wp_wire_put_bytes(pos, 2, it->dir.ptr, it->dir.len);
+}
+
 /* A part of a repeated field: put also when it is empty. */
 static uint8_t *
 put_word(uint8_t *pos, unsigned field, struct wp_str word)
@@ -129,6 +143,9 @@ wp_wire_size_binding(const struct wp_binding *message)
     for (uint32_t i = 0; i < message->n_repositories; i++) {
         size += far_size(repository_size(&message->repositories[i]));
     }
+    for (uint32_t i = 0; i < message->n_volumes; i++) {
+        size += far_size(volume_size(&message->volumes[i]));
+    }
     return size;
 }
 
@@ -167,6 +184,9 @@ wp_wire_pack_binding(const struct wp_binding *message, uint8_t *buf)
     for (uint32_t i = 0; i < message->n_repositories; i++) {
         pos = put_repository(pos, &message->repositories[i]);
     }
+    for (uint32_t i = 0; i < message->n_volumes; i++) {
+        pos = put_volume(pos, &message->volumes[i]);
+    }
     pos = put_far_text(pos, BINDING_EGRESS, message->egress);
     if (message->audience.len > 0) {
         pos = put_far_head(pos, BINDING_IDENTITY, identity_size(message));
@@ -203,6 +223,9 @@ wp_wire_bound_size(const struct wp_binding *binding)
     for (uint32_t i = 0; i < binding->n_repositories; i++) {
         size += far_text_size(binding->repositories[i].url);
     }
+    for (uint32_t i = 0; i < binding->n_volumes; i++) {
+        size += far_text_size(binding->volumes[i].name);
+    }
     return size;
 }
 
@@ -224,6 +247,9 @@ wp_wire_bound_put(const struct wp_binding *binding, uint8_t *pos)
     for (uint32_t i = 0; i < binding->n_repositories; i++) {
         pos = put_far_text(pos, BINDING_REPOSITORIES,
                            binding->repositories[i].url);
+    }
+    for (uint32_t i = 0; i < binding->n_volumes; i++) {
+        pos = put_far_text(pos, BINDING_VOLUMES, binding->volumes[i].name);
     }
     pos = put_far_text(pos, BINDING_EGRESS, binding->egress);
     return put_far_text(pos, BINDING_IDENTITY, binding->audience);

@@ -178,6 +178,8 @@ bound_in(struct wp_arena *arena, const Warmpool__V1__Bound *pb)
             .n_files = (uint32_t)pb->n_files,
             .repositories = (const char *const *)pb->repositories,
             .n_repositories = (uint32_t)pb->n_repositories,
+            .volumes = (const char *const *)pb->volumes,
+            .n_volumes = (uint32_t)pb->n_volumes,
             .working_dir = pb->working_dir,
             .started = pb->started,
             .egress = pb->egress,

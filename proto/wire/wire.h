@@ -88,6 +88,8 @@ struct wp_wire_bound {
     uint32_t n_files;
     const char *const *repositories; /* Their URLs. */
     uint32_t n_repositories;
+    const char *const *volumes; /* Their names. */
+    uint32_t n_volumes;
     const char *working_dir; /* "": the workspace. */
     bool started;
     const char *egress;   /* "": the pool's policy. */

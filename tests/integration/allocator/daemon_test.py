@@ -58,7 +58,8 @@ class UnixHTTPConnection(http.client.HTTPConnection):
 class Daemon:
     """A warmpoold in a directory of its own."""
 
-    def __init__(self, *flags, manifest=MANIFEST, directory=None, replicas=3):
+    def __init__(self, *flags, manifest=MANIFEST, directory=None, replicas=3,
+                 prefix=()):
         self.dir = directory or tempfile.mkdtemp(prefix="wp-daemon-")
         os.chmod(self.dir, 0o755)  # Sandboxes' users pass through it.
         self.manifest = os.path.join(self.dir, "m.yaml")
@@ -83,7 +84,7 @@ class Daemon:
         if not any(f.startswith("--lease-store=") for f in flags):
             self.args.append("--lease-store=memory")
         self.process = subprocess.Popen(
-            self.args + list(flags), stdout=self.log, stderr=self.log,
+            [*prefix, *self.args, *flags], stdout=self.log, stderr=self.log,
             env=dict(os.environ, NOTIFY_SOCKET=notify_path))
         self.grpc_path = os.path.join(run, "warmpoold.sock")
         self.channel = grpc.insecure_channel(

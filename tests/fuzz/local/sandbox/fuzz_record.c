@@ -24,7 +24,8 @@ same(const struct wp_record *a, const struct wp_record *b)
            a->ready == b->ready && strcmp(a->egress, b->egress) == 0 &&
            strcmp(a->narrowed, b->narrowed) == 0 &&
            strcmp(a->audience, b->audience) == 0 &&
-           a->identity_ttl_ms == b->identity_ttl_ms;
+           a->identity_ttl_ms == b->identity_ttl_ms &&
+           strcmp(a->volumes, b->volumes) == 0;
 }
 
 int

@@ -286,9 +286,9 @@ test_no_repositories(void **state)
     struct wp_err err;
 
     (void)state;
-    assert_int_equal(wp_pools_may_fetch(rig.pools, &binding, &err), WP_OK);
+    assert_int_equal(wp_pools_may_bring(rig.pools, &binding, &err), WP_OK);
     binding.n_repositories = 1;
-    assert_int_equal(wp_pools_may_fetch(rig.pools, &binding, &err),
+    assert_int_equal(wp_pools_may_bring(rig.pools, &binding, &err),
                      WP_FAILED_PRECONDITION);
     assert_string_equal(err.msg, "binding.repositories: sandboxes of the "
                                  "backend 'fake' get none");

@@ -41,6 +41,11 @@ static const struct wp_binding_repository some_repositories[] = {
     {T("http://127.0.0.1:81/b.git"), T(""), T(""), T("pw"), T("")},
 };
 
+static const struct wp_binding_volume some_volumes[] = {
+    {T("data"), T("")},
+    {T("Cache_2.x"), T("a/cache")},
+};
+
 static const struct wp_binding some_binding = {
     .env = some_env,
     .n_env = 3,
@@ -53,6 +58,8 @@ static const struct wp_binding some_binding = {
     .n_command = 3,
     .repositories = some_repositories,
     .n_repositories = 2,
+    .volumes = some_volumes,
+    .n_volumes = 2,
     .egress = T("packages *.a.test"),
     .audience = T("https://api.test"),
     .identity_ttl_ms = 60000,
@@ -92,7 +99,10 @@ test_round_trip(void **state)
                               some_repositories[i].password));
         assert_true(
             wp_str_eq(out.repositories[i].user, some_repositories[i].user));
+        assert_true(wp_str_eq(out.volumes[i].name, some_volumes[i].name));
+        assert_true(wp_str_eq(out.volumes[i].dir, some_volumes[i].dir));
     }
+    assert_int_equal(out.n_volumes, 2);
     assert_int_equal(out.n_repositories, 2);
     assert_true(wp_str_is(out.working_dir, "dir"));
     assert_true(wp_str_is(out.egress, "packages *.a.test"));
@@ -166,6 +176,8 @@ test_bound(void **state)
     assert_true(out.bound->started);
     assert_int_equal(out.bound->n_repositories, 2);
     assert_string_equal(out.bound->repositories[0], "https://example.org/a");
+    assert_int_equal(out.bound->n_volumes, 2);
+    assert_string_equal(out.bound->volumes[1], "Cache_2.x");
     assert_string_equal(out.bound->egress, "packages *.a.test");
     assert_string_equal(out.bound->identity, "https://api.test");
 }
@@ -370,6 +382,49 @@ test_bad_repositories(void **state)
     expect(&(struct wp_binding){.repositories = many,
                                 .n_repositories = WP_ARRAY_LEN(many)},
            "binding.repositories: at most 8 expected");
+}
+
+static void
+test_bad_volumes(void **state)
+{
+    static const char long_name[] =
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+    static const struct {
+        struct wp_str name;
+        struct wp_str dir;
+        const char *says;
+    } bad[] = {
+        {T(""), T(""), "binding.volumes[1].name: 1 to 63 letters"},
+        {T("a/b"), T(""), "binding.volumes[1].name: 1 to 63 letters"},
+        {T(".."), T(""), "binding.volumes[1].name: 1 to 63 letters"},
+        {T("-a"), T(""), "binding.volumes[1].name: 1 to 63 letters"},
+        {T(long_name), T(""), "binding.volumes[1].name: 1 to 63 letters"},
+        {{"a\0b", 3}, T(""), "binding.volumes[1].name: 1 to 63 letters"},
+        {T("a"), T(".."), "binding.volumes[1].directory: a path below"},
+        {T("a"), T("/a"), "binding.volumes[1].directory: a path below"},
+        {T("first"), T("b"), "binding.volumes[1]: another one has that name"},
+        {T("a"), T("here"),
+         "binding.volumes[1]: another one has that directory"},
+        {T("here"), T(""),
+         "binding.volumes[1]: another one has that directory"},
+    };
+    struct wp_binding_volume many[WP_BINDING_VOLUMES_MAX + 1];
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
+        const struct wp_binding_volume volumes[] = {
+            {WP_STR("first"), WP_STR("here")}, {bad[i].name, bad[i].dir}};
+
+        expect(&(struct wp_binding){.volumes = volumes, .n_volumes = 2},
+               bad[i].says);
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(many); i++) {
+        many[i] = some_volumes[0];
+    }
+    expect(
+        &(struct wp_binding){.volumes = many, .n_volumes = WP_ARRAY_LEN(many)},
+        "binding.volumes: at most 4 expected");
 }
 
 /* Which archives there are tar_test tries; here what is made of one. */
@@ -647,6 +702,7 @@ main(void)
         WIRE_TEST(test_bad_files),
         WIRE_TEST(test_bad_repositories),
         WIRE_TEST(test_bad_passwords),
+        WIRE_TEST(test_bad_volumes),
         WIRE_TEST(test_archives),
         WIRE_TEST(test_bad_rest),
         WIRE_TEST(test_bounds),

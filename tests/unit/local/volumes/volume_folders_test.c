@@ -1,0 +1,150 @@
+/* local/volumes/volumes.h: keys, and folders that are made. What sandboxes make
+ * of them is tried in tests/integration/allocator/volumes_test.py. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "local/volumes/volumes.h"
+#include "pool/base/compiler.h"
+
+static void
+test_keys_of_a_claim(void **state)
+{
+    static const struct {
+        const char *tenant;
+        const char *key;
+    } cases[] = {
+        {"", "%/data"},
+        {"team-a_1", "team-a_1/data"},
+        {"..", "%2E%2E/data"},
+        {"a/b %", "a%2Fb%20%25/data"},
+        {"\xc3\xa9", "%C3%A9/data"},
+    };
+    const struct wp_binding_volume volumes[] = {{WP_STR("data"), WP_STR("")},
+                                                {WP_STR("b.c"), WP_STR("d/e")}};
+    const struct wp_binding binding = {.volumes = volumes, .n_volumes = 2};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        struct wp_bind_volumes *made =
+            wp_bind_volumes_make(&binding, wp_str_from(cases[i].tenant));
+
+        assert_non_null(made);
+        assert_int_equal(made->n, 2);
+        assert_string_equal(made->at[0].key, cases[i].key);
+        assert_string_equal(made->at[0].dir, "data");
+        assert_string_equal(made->at[1].name, "b.c");
+        assert_string_equal(made->at[1].dir, "d/e");
+        free(made);
+    }
+}
+
+static void
+test_longest_key(void **state)
+{
+    char tenant[WP_TENANT_MAX + 1];
+    char name[WP_VOLUME_NAME_MAX + 1];
+    struct wp_binding_volume volume;
+    const struct wp_binding binding = {.volumes = &volume, .n_volumes = 1};
+    struct wp_bind_volumes *made;
+
+    (void)state;
+    memset(tenant, '.', sizeof tenant);
+    memset(name, 'n', sizeof name);
+    volume = (struct wp_binding_volume){{name, WP_VOLUME_NAME_MAX}, WP_STR("")};
+    made =
+        wp_bind_volumes_make(&binding, (struct wp_str){tenant, WP_TENANT_MAX});
+    assert_non_null(made);
+    assert_int_equal(strlen(made->at[0].key), WP_VOLUME_KEY_MAX);
+    free(made);
+}
+
+static void
+test_sets_of_keys(void **state)
+{
+    char keys[WP_VOLUME_KEYS_MAX + 1] = "";
+    char key[WP_VOLUME_KEY_MAX + 2];
+
+    (void)state;
+    assert_false(wp_volume_keys_have(keys, "a/b"));
+    assert_true(wp_volume_keys_add(keys, WP_STR("a/bc")));
+    assert_true(wp_volume_keys_add(keys, WP_STR("x/y")));
+    assert_true(wp_volume_keys_add(keys, WP_STR("x/y")));
+    assert_string_equal(keys, "a/bc\nx/y\n");
+    assert_true(wp_volume_keys_have(keys, "x/y"));
+    assert_false(wp_volume_keys_have(keys, "a/b"));
+    assert_false(wp_volume_keys_have(keys, "bc"));
+    assert_false(wp_volume_keys_have(keys, ""));
+    /* No part of one that does not fit. */
+    memset(key, 'k', sizeof key);
+    assert_false(wp_volume_keys_add(keys, (struct wp_str){key, sizeof key}));
+    keys[0] = '\0';
+    for (int i = 0; i < WP_BINDING_VOLUMES_MAX; i++) {
+        key[0] = (char)('a' + i);
+        assert_true(
+            wp_volume_keys_add(keys, (struct wp_str){key, WP_VOLUME_KEY_MAX}));
+    }
+    assert_false(wp_volume_keys_add(keys, WP_STR("z/z")));
+    assert_false(wp_volume_keys_have(keys, "z/z"));
+}
+
+/* What a daemon that died left half made, and what is no folder. */
+static void
+test_folders(void **state)
+{
+    char dir[] = "/tmp/wp-volumes-XXXXXX";
+    struct wp_volumes volumes = {.dir = dir, .max = 2, .dir_fd = -1};
+    char path[WP_VOLUME_PATH_MAX];
+    char command[128];
+    struct wp_err err;
+    struct stat st;
+    int fd;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    volumes.dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(volumes.dir_fd >= 0);
+    assert_int_equal(mkdirat(volumes.dir_fd, "t", 0700), 0);
+    assert_int_equal(mkdirat(volumes.dir_fd, "t/.new", 0700), 0);
+    assert_int_equal(wp_volumes_make(&volumes, "t/a", path, &err), WP_OK);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0755);
+    assert_int_equal(wp_volumes_make(&volumes, "t/a", path, &err), WP_OK);
+    fd = openat(volumes.dir_fd, "t/file", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    assert_int_equal(wp_volumes_make(&volumes, "t/file", path, &err),
+                     WP_FAILED_PRECONDITION);
+    assert_int_equal(wp_volumes_make(&volumes, "t/b", path, &err),
+                     WP_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(err.msg, "volumes_max"));
+    assert_int_equal(wp_volumes_make(&volumes, "u/b", path, &err), WP_OK);
+    assert_int_equal(symlinkat("/tmp", volumes.dir_fd, "l"), 0);
+    assert_int_equal(wp_volumes_make(&volumes, "l/b", path, &err),
+                     WP_UNAVAILABLE);
+    (void)close(volumes.dir_fd);
+    (void)snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_of_a_claim),
+        cmocka_unit_test(test_longest_key),
+        cmocka_unit_test(test_sets_of_keys),
+        cmocka_unit_test(test_folders),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
