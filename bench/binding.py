@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """bench/binding.py - what a claim costs that brings something, against a bare one.
 
-    bench/binding.py [--pairs N] [--store STORE] [--repository MIB] [BUILD_DIR]
+    bench/binding.py [--pairs N] [--store STORE] [--repository MIB | --volume]
+                     [BUILD_DIR]
 
 The quickstart's pool of eight real sandboxes, all of them ready before each pair. A pair
 is a bare claim and one that brings 20 variables, 3 secrets, 5 files of 4 KiB and an
 identity, in either order; both are released. Timed over one connection on a Unix socket, from the
 request's first byte to the answer's last. Needs root and bwrap; 300 pairs take half a
 minute. With --repository a claim brings a Git repository of that size instead, a
-thousand files, from a server on loopback; the cache has it before the first pair.
+thousand files, from a server on loopback; the cache has it before the first pair. With
+--volume it brings a volume, which the first pair makes.
 """
 import argparse
 import os
@@ -132,12 +134,16 @@ def main():
     parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--store", default="sqlite")
     parser.add_argument("--repository", type=int, metavar="MIB")
+    parser.add_argument("--volume", action="store_true")
     args = parser.parse_args()
     served = tempfile.TemporaryDirectory(prefix="wpb-git-")
     brings, flags = binding(), []
     if args.repository:
         server, brings = repository(pathlib.Path(served.name), args.repository)
         flags = [f"--git-remotes={server.base}"]
+    if args.volume:
+        brings = field(21, field(1, b"data"))
+        flags = [f"--volumes-dir={served.name}/volumes"]
     world = World(args, *flags)
     bare, bound = [], []
     try:

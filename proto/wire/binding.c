@@ -454,7 +454,7 @@ static enum wp_status
 check_volume(const char *place, const struct wp_binding_volume *volume,
              struct wp_err *err)
 {
-    char dir[PLACE_MAX];
+    char dir[PLACE_MAX + 16];
 
     if (!wp_bound_name_is_volume(volume->name)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
