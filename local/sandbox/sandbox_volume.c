@@ -14,9 +14,7 @@
 static const struct wp_sandbox *
 holder_of(const struct wp_sandbox *sandbox, const char *key)
 {
-    struct wp_list *live = &sandbox->local->live;
-
-    for (struct wp_list *node = live->next; node != live; node = node->next) {
+    WP_LIST_FOREACH (node, &sandbox->local->live) {
         const struct wp_sandbox *other =
             WP_CONTAINER_OF(node, struct wp_sandbox, node);
 
@@ -105,8 +103,7 @@ wp_sandbox_mount(struct wp_sandbox *sandbox,
 void
 wp_local_volumes_freed(struct wp_local *local)
 {
-    for (struct wp_list *node = local->live.next; node != &local->live;
-         node = node->next) {
+    WP_LIST_FOREACH (node, &local->live) {
         struct wp_sandbox *sandbox =
             WP_CONTAINER_OF(node, struct wp_sandbox, node);
 

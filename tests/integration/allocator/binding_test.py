@@ -424,7 +424,8 @@ class Binding(unittest.TestCase):
         bound = json.loads(done.stdout)["bound"]
         self.assertEqual(bound, {
             "env": ["A", "B"], "secrets": ["raw", "TOKEN"],
-            "files": ["in/f.txt"], "repositories": [], "working_dir": "in",
+            "files": ["in/f.txt"], "repositories": [], "volumes": [],
+            "working_dir": "in",
             "started": True, "egress": "", "identity": ""})
         done = self.ctl("exec", "c1", "--", "sh", "-c",
                         "pwd; echo $A $TOKEN; cat f.txt; "
