@@ -14,11 +14,13 @@
 static const struct wp_sandbox *
 holder_of(const struct wp_sandbox *sandbox, const char *key)
 {
-    WP_LIST_FOREACH (node, &sandbox->local->live) {
-        const struct wp_sandbox *other =
-            WP_CONTAINER_OF(node, struct wp_sandbox, node);
+    const struct wp_local *local = sandbox->local;
 
-        if (other != sandbox && wp_volume_keys_have(other->volumes, key)) {
+    for (uint32_t i = 0; i < local->by_index_len; i++) {
+        const struct wp_sandbox *other = local->by_index[i];
+
+        if (other != NULL && other != sandbox &&
+            wp_volume_keys_have(other->volumes, key)) {
             return other;
         }
     }
@@ -103,11 +105,10 @@ wp_sandbox_mount(struct wp_sandbox *sandbox,
 void
 wp_local_volumes_freed(struct wp_local *local)
 {
-    WP_LIST_FOREACH (node, &local->live) {
-        struct wp_sandbox *sandbox =
-            WP_CONTAINER_OF(node, struct wp_sandbox, node);
+    for (uint32_t i = 0; i < local->by_index_len; i++) {
+        struct wp_sandbox *sandbox = local->by_index[i];
 
-        if (sandbox->awaits_volume) {
+        if (sandbox != NULL && sandbox->awaits_volume) {
             wp_sandbox_arm_ms(&sandbox->bind_timer, 0);
         }
     }
