@@ -86,10 +86,11 @@ struct wp_sandbox {
     uint8_t uid[WP_UID_LEN];
     char uid_hex[2 * WP_UID_LEN + 1];
     char socket_path[WP_ENDPOINT_MAX + 1];
-    char egress[WP_EGRESS_TEXT_MAX + 1];    /* Its policy; "": none. */
-    char narrowed[WP_EGRESS_TEXT_MAX + 1];  /* By its claim; "": not. */
-    char volumes[WP_VOLUME_KEYS_MAX + 1];   /* Its claim's; "": none. */
-    bool awaits_volume;                     /* That another sandbox has. */
+    char egress[WP_EGRESS_TEXT_MAX + 1];   /* Its policy; "": none. */
+    char narrowed[WP_EGRESS_TEXT_MAX + 1]; /* By its claim; "": not. */
+    char volumes[WP_VOLUME_KEYS_MAX + 1];  /* Its claim's; "": none. */
+    /* It waits until then for a volume that another has; 0: it does not. */
+    int64_t volume_until_ns;
     struct wp_egress_member *egress_member; /* NULL: it reaches nothing. */
     int64_t ordered_ns;
     int64_t ready_within_ns;

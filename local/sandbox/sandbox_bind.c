@@ -97,7 +97,7 @@ wp_sandbox_end_binds(struct wp_sandbox *sandbox, enum wp_status status,
         return;
     }
     (void)evtimer_del(&sandbox->bind_timer);
-    sandbox->awaits_volume = false;
+    sandbox->volume_until_ns = 0;
     if (status == WP_OK) {
         sandbox->bound =
             WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node)
@@ -194,6 +194,24 @@ wp_sandbox_on_narrowed(void *sandbox, bool narrowed)
     }
 }
 
+/* Each end of a sandbox that had a volume has all look again. False: it has
+ * waited long enough. */
+static bool
+await_volume(struct wp_sandbox *sandbox)
+{
+    int64_t now_ns = wp_sandbox_now_ns();
+
+    if (sandbox->volume_until_ns == 0) {
+        sandbox->volume_until_ns = now_ns + VOLUME_WAIT_MS * WP_NS_PER_MS;
+    }
+    if (now_ns >= sandbox->volume_until_ns) {
+        return false;
+    }
+    wp_sandbox_arm_ms(&sandbox->bind_timer,
+                      (sandbox->volume_until_ns - now_ns) / WP_NS_PER_MS + 1);
+    return true;
+}
+
 /* What it brings from elsewhere is here. A volume that another sandbox has is
  * waited for a while: that one's lease may just have ended. */
 static void
@@ -206,12 +224,10 @@ begin(struct wp_sandbox *sandbox, const struct wp_bind_op *op)
     if (op->volumes != NULL) {
         status = wp_sandbox_mount(sandbox, op->volumes, &err);
     }
-    if (status == WP_PENDING && !sandbox->awaits_volume) {
-        sandbox->awaits_volume = true;
-        wp_sandbox_arm_ms(&sandbox->bind_timer, VOLUME_WAIT_MS);
+    if (status == WP_PENDING && await_volume(sandbox)) {
         return;
     }
-    sandbox->awaits_volume = false;
+    sandbox->volume_until_ns = 0;
     if (status != WP_OK) {
         wp_sandbox_end_binds(sandbox, WP_FAILED_PRECONDITION, err.msg);
         return;
@@ -233,7 +249,7 @@ wp_sandbox_on_bind_timer(int fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (sandbox->awaits_volume) {
+    if (sandbox->volume_until_ns != 0) {
         begin(sandbox,
               WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node));
     } else {

@@ -108,7 +108,7 @@ wp_local_volumes_freed(struct wp_local *local)
     for (uint32_t i = 0; i < local->by_index_len; i++) {
         struct wp_sandbox *sandbox = local->by_index[i];
 
-        if (sandbox != NULL && sandbox->awaits_volume) {
+        if (sandbox != NULL && sandbox->volume_until_ns != 0) {
             wp_sandbox_arm_ms(&sandbox->bind_timer, 0);
         }
     }

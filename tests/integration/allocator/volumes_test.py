@@ -149,12 +149,15 @@ class Volumes(Case):
         daemon.release(first)
         second = self.claim(daemon, "one5", "single").lease
         self.assertEqual(self.sh(daemon, second, "cat single/f"), "1\n")
-        # Who waits gets it when its holder goes.
+        # Who waits gets it when its holder goes, not when another one does.
+        other = self.claim(daemon, "one7", "another").lease
         got = []
         waiter = threading.Thread(target=lambda: got.append(
             self.claim(daemon, "one6", "single").lease))
         waiter.start()
-        time.sleep(0.5)
+        time.sleep(0.3)
+        daemon.release(other)
+        time.sleep(0.7)
         daemon.release(second)
         waiter.join()
         self.assertEqual(self.sh(daemon, got[0], "cat single/f"), "1\n")
