@@ -101,7 +101,7 @@ class Behind(Rig):
     @staticmethod
     def said(daemon, line, key):
         """The values of a key of all lines of the log that say that, each
-        once: more may be said of the same server while sentinels differ."""
+        once: a server that could not be found is said again when it can."""
         return list(dict.fromkeys(
             re.search(rf'{key}="?(\d+)', text).group(1)
             for text in daemon.messages().splitlines() if line in text))

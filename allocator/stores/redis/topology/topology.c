@@ -129,6 +129,7 @@ log_outcome(struct wp_redis_topology *t, bool failed_before,
 {
     struct wp_redis_topology_stats stats;
     struct wp_redis_server server;
+    bool is_cluster = t->url.kind == WP_REDIS_CLUSTER;
     bool news;
 
     (void)pthread_mutex_lock(&t->lock);
@@ -144,9 +145,9 @@ log_outcome(struct wp_redis_topology *t, bool failed_before,
     }
     news = t->logged.looks == 0 || failed_before ||
            !wp_redis_server_eq(&server, &t->logged_server) ||
-           stats.nodes != t->logged.nodes ||
-           stats.in_doubt != t->logged.in_doubt;
-    if (news && t->url.kind == WP_REDIS_CLUSTER) {
+           (is_cluster && (stats.nodes != t->logged.nodes ||
+                           stats.in_doubt != t->logged.in_doubt));
+    if (news && is_cluster) {
         wp_log_info("redis cluster", wp_kv_int("nodes", stats.nodes),
                     wp_kv_int("in_doubt", stats.in_doubt),
                     wp_kv_str("why", err->msg));
