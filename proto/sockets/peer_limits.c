@@ -141,6 +141,12 @@ wp_peer_limits_create(const struct wp_peer_limits_config *config,
     return limits;
 }
 
+uint32_t
+wp_peer_limits_entries(const struct wp_peer_limits *limits)
+{
+    return limits->n_entries + 1;
+}
+
 void
 wp_peer_limits_destroy(struct wp_peer_limits *limits)
 {

@@ -68,7 +68,7 @@ enum wp_peer_verdict {
 
 /* What an admitted connection holds until it leaves. */
 struct wp_peer_ticket {
-    uint32_t entry;
+    uint32_t entry; /* Its peer's, while any connection of that is counted. */
     uint32_t share;
 };
 
@@ -77,6 +77,8 @@ struct wp_peer_ticket {
 struct wp_peer_limits *
 wp_peer_limits_create(const struct wp_peer_limits_config *config,
                       struct wp_err *err);
+/* All entries of tickets are below it. Any thread. */
+uint32_t wp_peer_limits_entries(const struct wp_peer_limits *limits);
 /* Nobody may be about to leave. NULL is fine. */
 void wp_peer_limits_destroy(struct wp_peer_limits *limits);
 

@@ -3,15 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-#include "pool/base/address.h"
-#include "pool/base/log.h"
-
-enum {
-    LINES_PER_SECOND = 50,
-};
 
 void
 wp_egress_config_init(struct wp_egress_config *config)
@@ -108,82 +100,13 @@ wp_egress_policy_let_go(struct wp_egress_shared_policy *shared)
 /* ---------------------------------------------------------------- sources */
 
 static void
-say_unsaid(struct wp_egress_source *source)
-{
-    if (source->unsaid > 0) {
-        wp_log_warn("egress not told of", wp_kv_str("sandbox", source->name),
-                    wp_kv_int("requests", source->unsaid));
-        source->unsaid = 0;
-    }
-}
-
-bool
-wp_egress_may_log(struct wp_egress_source *source)
-{
-    int64_t now_ns = wp_clock_mono_ns(wp_clock_system());
-
-    if (now_ns - source->lines_since_ns >= WP_NS_PER_S) {
-        source->lines_since_ns = now_ns;
-        source->lines = 0;
-        say_unsaid(source);
-    }
-    if (source->lines == LINES_PER_SECOND) {
-        source->unsaid++;
-        return false;
-    }
-    source->lines++;
-    return true;
-}
-
-/* Who speaks is known by the socket; of one that is for many, by the address.
- */
-static const char *
-admit(struct wp_http_req *conn, int fd, const struct sockaddr *peer)
-{
-    struct wp_egress *egress = wp_http_app(conn);
-    struct wp_egress_client *client = wp_http_peer(conn);
-    struct wp_egress_source *source = egress->sources[wp_http_roles(conn)];
-    struct wp_address address = {.is_unix = peer->sa_family == AF_UNIX};
-
-    client->source = source;
-    (void)snprintf(client->who, sizeof client->who, "%s", source->name);
-    if (source->name[0] == '\0' && address.is_unix) {
-        struct ucred cred = {.uid = (uid_t)-1};
-        socklen_t len = sizeof cred;
-
-        (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-        (void)snprintf(client->who, sizeof client->who, "uid %u",
-                       (unsigned)cred.uid);
-    } else if (source->name[0] == '\0') {
-        address.len = peer->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                  : sizeof(struct sockaddr_in);
-        memcpy(&address.sa, peer, address.len);
-        client->address = address.sa;
-        (void)wp_address_format(&address, client->who, sizeof client->who);
-    }
-    if (source->conns >= egress->config.source_conns_max) {
-        return "too many connections at once";
-    }
-    source->conns++;
-    return NULL;
-}
-
-static void
-left(struct wp_http_req *conn)
-{
-    struct wp_egress_client *client = wp_http_peer(conn);
-
-    client->source->conns--;
-}
-
-static void
 source_end(struct wp_egress *egress, uint32_t index)
 {
     struct wp_egress_source *source = egress->sources[index];
 
     wp_http_server_unlisten(egress->server, index);
     egress->sources[index] = NULL;
-    say_unsaid(source);
+    wp_egress_lines_flush(&source->lines);
     wp_egress_policy_let_go(source->policy);
     free(source);
 }
@@ -274,8 +197,8 @@ wp_egress_create(const struct wp_egress_config *config)
     struct wp_http_server_config server = {
         .base = config->base,
         .route = wp_egress_route,
-        .admit = admit,
-        .left = left,
+        .admit = wp_egress_admit,
+        .left = wp_egress_left,
         .peer_size = sizeof(struct wp_egress_client),
         .forward = true,
         .app = egress,
@@ -302,8 +225,8 @@ wp_egress_create(const struct wp_egress_config *config)
     };
     wp_list_init(&egress->policies);
     egress->server = wp_http_server_create(&server);
-    if (egress->server == NULL) {
-        free(egress);
+    if (egress->server == NULL || !wp_egress_guests_init(egress)) {
+        wp_egress_destroy(egress);
         return NULL;
     }
     return egress;
@@ -320,7 +243,10 @@ wp_egress_destroy(struct wp_egress *egress)
             source_end(egress, i);
         }
     }
-    wp_http_server_destroy(egress->server);
+    if (egress->server != NULL) {
+        wp_http_server_destroy(egress->server);
+    }
+    wp_egress_guests_fini(egress);
     free(egress->sources);
     free(egress);
 }

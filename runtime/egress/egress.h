@@ -31,9 +31,11 @@ struct wp_egress_config {
     /* WP_EGRESS_KEY_LEN bytes: sources without a name show a pass of that key
      * with each request. NULL: none is asked for. */
     const uint8_t *pass_key;
-    struct wp_str packages;    /* The preset's rules. */
-    uint32_t conns_max;        /* Further ones wait. */
-    uint32_t source_conns_max; /* Of one source; refused beyond. */
+    struct wp_str packages; /* The preset's rules. */
+    uint32_t conns_max;     /* Further ones wait. */
+    /* Of one source, or of one address of a source without a name; refused
+     * beyond. */
+    uint32_t source_conns_max;
     uint64_t source_bytes_max; /* Both ways, in its life; 0: no bound. */
     int64_t idle_timeout_ns;   /* A side that does not move on. */
     int64_t answer_timeout_ns;

@@ -6,6 +6,8 @@
 #include "pool/base/list.h"
 #include "pool/egress/pass.h"
 #include "proto/formats/http_exchange.h"
+#include "pool/base/siphash.h"
+#include "proto/sockets/peer_limits.h"
 #include "runtime/egress/egress.h"
 
 enum {
@@ -30,21 +32,28 @@ struct wp_egress_shared_policy {
     char within[WP_EGRESS_TEXT_MAX + 1];
 };
 
-struct wp_egress_source {
-    char name[WP_SANDBOX_NAME_MAX + 1];
-    struct wp_egress_shared_policy *policy;
-    uint32_t conns;
-    uint64_t bytes;
-    /* Lines of the log: as many as a second allows, the rest is counted. */
-    int64_t lines_since_ns;
-    uint32_t lines;
+/* Of the log: as many as a second allows, the rest is counted. */
+struct wp_egress_lines {
+    int64_t since_ns;
+    uint32_t n;
     uint32_t unsaid;
+    char who[WP_EGRESS_WHO_MAX + 1]; /* Of what is unsaid. */
+};
+
+struct wp_egress_source {
+    char name[WP_SANDBOX_NAME_MAX + 1]; /* "": it is for many. */
+    struct wp_egress_shared_policy *policy;
+    uint64_t bytes;
+    /* With a name; else each guest has its own. */
+    uint32_t conns;
+    struct wp_egress_lines lines;
 };
 
 /* Of one connection, as long as it lives. */
 struct wp_egress_client {
     struct wp_egress_source *source;
-    struct sockaddr_storage address;
+    struct sockaddr_storage address; /* Of a guest, by TCP. */
+    struct wp_peer_ticket ticket;    /* Of a guest. */
     char who[WP_EGRESS_WHO_MAX + 1];
 };
 
@@ -62,10 +71,25 @@ struct wp_egress {
     struct wp_egress_source **sources; /* By the roles of their listener. */
     uint32_t sources_len;
     uint64_t failed_total;
+    /* Clients of sources without a name: an address each. */
+    struct wp_peer_limits *guests;
+    struct wp_egress_lines *guest_lines; /* By the entry of a ticket. */
+    struct wp_hash_key guest_key;
 };
 
-/* egress.c: may the source have one more line in the log? */
-WP_MUST_CHECK bool wp_egress_may_log(struct wp_egress_source *source);
+/* client.c: of the server's configuration. */
+const char *wp_egress_admit(struct wp_http_req *conn, int fd,
+                            const struct sockaddr *sa);
+void wp_egress_left(struct wp_http_req *conn);
+/* client.c: may the client have one more line in the log? who: in the line that
+ * counts those that it may not. */
+WP_MUST_CHECK bool wp_egress_may_log(struct wp_egress *egress,
+                                     const struct wp_egress_client *client,
+                                     const char *who);
+void wp_egress_lines_flush(struct wp_egress_lines *lines);
+/* client.c: false: no memory. */
+WP_MUST_CHECK bool wp_egress_guests_init(struct wp_egress *egress);
+void wp_egress_guests_fini(struct wp_egress *egress);
 
 /* egress.c: the policy of those texts, until it is let go. NULL: err says what
  * is no policy, or asks for more than text allows, or that memory lacks. */

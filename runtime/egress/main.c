@@ -78,8 +78,8 @@ static const char help[] =
     "  --ca FILE             authorities of keys' servers (default: the\n"
     "                        system's)\n"
     "  --conns-max N         connections at once (default 4096); more wait\n"
-    "  --source-conns-max N  of one sandbox, or at --listen (default:\n"
-    "                        conns-max); more are refused\n"
+    "  --source-conns-max N  of one sandbox, or at --listen of one address\n"
+    "                        (default 256); more are refused\n"
     "  --source-bytes-max N  both ways, in the life of the sandbox, or of "
     "this\n"
     "                        process (default 0: no bound)\n"
@@ -472,9 +472,6 @@ start(struct program *program, struct wp_err *err)
     config->base = program->base;
     config->conns_max =
         wp_descriptors_fit(config->conns_max, FDS_PER_CONN, FDS_OTHERS);
-    if (config->source_conns_max == 0) {
-        config->source_conns_max = config->conns_max;
-    }
     if (set_signals(program, err) != WP_OK) {
         return err->status;
     }
@@ -546,7 +543,6 @@ main(int argc, char **argv)
     int done;
 
     wp_egress_config_init(&program.config);
-    program.config.source_conns_max = 0; /* Not given: as many as there are. */
     done = read_options(&program, argc, argv);
     if (done >= 0) {
         return done;

@@ -402,7 +402,7 @@ tell(const struct visit *visit, const struct wp_http_message *request)
 {
     char to[WP_HOST_MAX + 8];
 
-    if (!wp_egress_may_log(visit->client->source)) {
+    if (!wp_egress_may_log(visit->egress, visit->client, visit->visitor.who)) {
         return;
     }
     (void)snprintf(to, sizeof to, "%s:%u", visit->host.name, visit->port);

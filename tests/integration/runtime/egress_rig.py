@@ -141,12 +141,12 @@ class NameServer:
 class Proxy:
     """One process of the proxy, listening for itself."""
 
-    def __init__(self, policy, *args):
+    def __init__(self, policy, *args, listen="127.0.0.1"):
         self.dir = tempfile.mkdtemp(prefix="wp-egress-")
         self.log_path = os.path.join(self.dir, "log")
         with open(self.log_path, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [BINARY, "--listen", "127.0.0.1:0", "--policy", policy,
+                [BINARY, "--listen", listen + ":0", "--policy", policy,
                  "--log-format", "json", *args], stderr=log, stdout=log,
                 stdin=subprocess.DEVNULL)
         self.port = wait_until(self.find_port, "the proxy listens")
@@ -223,8 +223,8 @@ class Case(unittest.TestCase):
         self.addCleanup(self.origin.stop)
         self.here = "127.0.0.1:%d" % self.origin.port
 
-    def proxy(self, policy, *args):
-        proxy = Proxy(policy, *args)
+    def proxy(self, policy, *args, **more):
+        proxy = Proxy(policy, *args, **more)
         self.addCleanup(self.stopped, proxy)
         return proxy
 

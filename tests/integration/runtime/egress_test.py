@@ -209,6 +209,49 @@ class Refused(Case):
                    "how many were not told of")
 
 
+class Shared(Case):
+    """What one address may take of a proxy that listens for many."""
+
+    def setUp(self):
+        super().setUp()
+        try:
+            socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        except OSError:
+            self.skipTest("no IPv6 here")
+
+    def ask(self, proxy, address):
+        """(socket, status): of a connection that stays open if it is served."""
+        sock = socket.create_connection((address, proxy.port), timeout=60)
+        self.addCleanup(sock.close)
+        sock.sendall(f"GET http://{self.here}/ HTTP/1.1\r\n"
+                     f"Host: {self.here}\r\n\r\n".encode())
+        return sock, int(sock.recv(4096).split()[1])
+
+    def test_connections(self):
+        proxy = self.proxy(self.here, "--source-conns-max", "3", listen="[::]")
+        held = [self.ask(proxy, "127.0.0.1") for _ in range(3)]
+        self.assertEqual([status for _, status in held], [200] * 3)
+        self.assertEqual(self.ask(proxy, "127.0.0.1")[1], 403)
+        self.assertEqual(self.ask(proxy, "::1")[1], 200)
+        held[0][0].close()
+        wait_until(lambda: self.ask(proxy, "127.0.0.1")[1] == 200,
+                   "room for another one")
+
+    def test_lines_of_the_log(self):
+        proxy = self.proxy("none", listen="[::]")
+        for _ in range(300):
+            proxy.get("http://evil.test/")
+        self.ask(proxy, "::1")
+        wait_until(lambda: [line for line in proxy.lines("egress")
+                            if "::1" in line["sandbox"]],
+                   "the other one's line")
+        self.assertLess(len(proxy.lines("egress")), 300)
+        wait_until(lambda: (proxy.get("http://evil.test/"), [
+            line for line in proxy.lines("egress not told of")
+            if "127.0.0.1" in line["sandbox"]])[1],
+            "how many were not told of")
+
+
 class Narrowed(Case):
     """The daemon's words over the channel, without a daemon."""
 
