@@ -170,6 +170,12 @@ test_init_containers(void **state)
     }
     local_rig_check_inside(&rig, "echo \"[$NAME]\"", "[]");
     assert_int_equal(local_rig_count_processes("hush-hush"), 0);
+    /* Nothing of the former programs keeps the first process awake. */
+    local_rig_check_inside(
+        &rig,
+        "used() { set -- $(cat /proc/1/stat); echo $((${14} + ${15})); }; "
+        "a=$(used); sleep 1; test $(($(used) - a)) -lt 30 && echo at rest",
+        "at rest");
     local_rig_fini(&rig);
     wp_manifest_destroy(manifest);
 }

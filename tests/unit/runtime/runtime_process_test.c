@@ -8,8 +8,10 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/exec/process.h"
@@ -253,6 +255,33 @@ forgets_a_cancelled_command(void **state)
     assert_int_equal(outcome.calls, 0);
 }
 
+/* A stream at a time: one that is closed says nothing of the other. */
+static void
+serves_what_a_command_left_behind(void **state)
+{
+    struct rig *rig = *state;
+    const struct timeval step = {0, 50000};
+    char path[] = "/tmp/wp-process-XXXXXX";
+    char script[256];
+    struct stat st = {.st_size = 0};
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    (void)snprintf(script, sizeof script,
+                   "(sleep 0.2; exec >&-; sleep 0.2; echo a >&2; echo b >&2; "
+                   "echo there >%s) & exit 0",
+                   path);
+    (void)run(rig, script, (struct wp_process_spec){0});
+    for (int i = 0; i < 1200 && st.st_size == 0; i++) {
+        assert_int_equal(event_base_loopexit(rig->base, &step), 0);
+        event_base_dispatch(rig->base);
+        assert_int_equal(fstat(fd, &st), 0);
+    }
+    assert_int_equal(st.st_size, 6);
+    (void)close(fd);
+    assert_int_equal(unlink(path), 0);
+}
+
 int
 main(void)
 {
@@ -266,6 +295,7 @@ main(void)
         cmocka_unit_test(refuses_what_cannot_run),
         cmocka_unit_test(bounds_how_many_run),
         cmocka_unit_test(forgets_a_cancelled_command),
+        cmocka_unit_test(serves_what_a_command_left_behind),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
