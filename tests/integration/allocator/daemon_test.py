@@ -4,6 +4,7 @@ Run by ctest: daemon_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR [unittest
 arguments]. Needs a host that lets it make sandboxes; exits with 77 elsewhere.
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -251,6 +252,25 @@ class DaemonTest(unittest.TestCase):
         return daemon
 
     # --- Serving ---
+
+    def test_as_many_connections_as_are_set(self):
+        daemon = self.start("--rpc-connections-max=5",
+                            "--rpc-peer-connections-max=0", replicas=0)
+        eventually(daemon.listening, "the socket")
+        served, socks = 0, []
+        for _ in range(8):
+            sock = socket.socket(socket.AF_UNIX)
+            self.addCleanup(sock.close)
+            socks.append(sock)
+            sock.settimeout(PATIENCE)
+            sock.connect(daemon.grpc_path)
+            with contextlib.suppress(ConnectionError):
+                sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) +
+                             b"\x04" + bytes(5))
+                # A frame of settings, and no end behind it: it is served.
+                head = sock.recv(9)
+                served += len(head) == 9 and head[3] == 4
+        self.assertEqual(served, 5)
 
     def test_claim_use_release(self):
         daemon = self.start().wait_full(3)

@@ -209,6 +209,25 @@ class Refused(Case):
                    "how many were not told of")
 
 
+class Limits(Case):
+    def test_as_many_files_as_may_be(self):
+        """Each sandbox adds a socket; the soft limit is for other programs."""
+        with tempfile.TemporaryFile() as log:
+            process = subprocess.Popen(
+                ["sh", "-c", 'ulimit -S -n 128; exec "$0" --listen 127.0.0.1:0 '
+                 "--policy none", BINARY], stdout=log, stderr=log)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+
+            def limits():
+                with open(f"/proc/{process.pid}/limits",
+                          encoding="utf-8") as file:
+                    return next(line.split()[3:5] for line in file
+                                if line.startswith("Max open files"))
+            wait_until(lambda: limits()[0] == limits()[1] != "128",
+                       "its limit is raised")
+
+
 class Shared(Case):
     """What one address may take of a proxy that listens for many."""
 

@@ -110,6 +110,57 @@ test_everything_is_named(void **state)
     free(svg);
 }
 
+/* The number behind the last `part` before `at`. */
+static double
+number_before(const char *svg, const char *at, const char *part)
+{
+    const char *found = NULL;
+
+    for (const char *next = svg;
+         (next = strstr(next, part)) != NULL && next < at; next++) {
+        found = next;
+    }
+    assert_non_null(found);
+    return strtod(found + strlen(part), NULL);
+}
+
+/* In the legend the foot of a line's name is a little below the line, so that
+ * the line leads to its middle; the names are below each other. */
+static void
+test_the_legend_is_aligned(void **state)
+{
+    struct wp_plot_series series[4];
+    struct wp_plot plot = sample(series);
+    double before = 0;
+    size_t len;
+    char *svg = wp_plot_svg(&plot, &len);
+    uint32_t lines = 0;
+
+    (void)state;
+    assert_non_null(svg);
+    for (uint32_t i = 0; i < plot.n_series; i++) {
+        char name[96];
+        const char *at;
+        double y;
+
+        (void)snprintf(name, sizeof name, "class=\"l\">%s</text>",
+                       series[i].name);
+        at = strstr(svg, name);
+        assert_non_null(at);
+        y = number_before(svg, at, " y=\"");
+        if (series[i].style == WP_PLOT_LINE) {
+            double above = y - number_before(svg, at, " y1=\"");
+
+            assert_true(above > 2 && above < 6);
+            lines++;
+        }
+        assert_true(i == 0 || (y - before > 15 && y - before < 40));
+        before = y;
+    }
+    assert_true(lines > 0);
+    free(svg);
+}
+
 /* Equal steps of nines are equally wide, and 100 % is at the right end. */
 static void
 test_scales(void **state)
@@ -212,6 +263,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everything_is_named),
+        cmocka_unit_test(test_the_legend_is_aligned),
         cmocka_unit_test(test_scales),
         cmocka_unit_test(test_no_label_on_a_curve),
         cmocka_unit_test(test_nothing_to_draw),
