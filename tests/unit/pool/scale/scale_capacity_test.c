@@ -73,6 +73,33 @@ test_against_the_states(void **state)
     }
 }
 
+/* As many claims as can be made, to the last digit, and about that. */
+static void
+test_at_full_load(void **state)
+{
+    static const double loads[] = {1, 1 + 1e-12, 1 - 1e-12, 0.9999, 1.1};
+    static const uint32_t servers[] = {1, 4, 16};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(loads); i++) {
+        for (size_t j = 0; j < WP_ARRAY_LEN(servers); j++) {
+            uint32_t c = servers[j];
+            double a = loads[i] * c;
+
+            for (uint32_t s = 1; s < 100; s++) {
+                double miss;
+                double idle;
+
+                sums(a, c, s, s, &miss, &idle);
+                assert_true(fabs(wp_capacity_miss(WP_MISS_LOST, s, a, c) -
+                                 miss) < 1e-7);
+                assert_true(fabs(wp_capacity_idle(WP_MISS_LOST, s, a, c) -
+                                 idle) < 1e-5 * s);
+            }
+        }
+    }
+}
+
 /* The smallest that does, and at most what can be made when too many come. */
 static void
 test_stock_for(void **state)
@@ -187,6 +214,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_the_states),
+        cmocka_unit_test(test_at_full_load),
         cmocka_unit_test(test_stock_for),
         cmocka_unit_test(test_saturated),
         cmocka_unit_test(test_shared),
