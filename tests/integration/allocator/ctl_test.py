@@ -632,6 +632,19 @@ class Pools(CtlCase):
         ])
 
 
+    def test_completion_of_fish(self):
+        """Its text: each line is one that fish takes."""
+        text = self.daemon.ctl("completion", "fish").stdout.decode()
+        lines = [line for line in text.splitlines()
+                 if " -l " in line and "complete -c" in line]
+        self.assertGreater(len(lines), 50)
+        for line in lines:
+            self.assertRegex(
+                line, r"^complete -c warmpoolctl +(-n '[^']+' )?-l [a-z0-9-]+"
+                r"( -s [a-zA-Z])?( -x| -r -F| -x -a '[^']+')? -d '[^']+'$")
+        self.assertIn("-l ttl -x -d 'How long the lease lasts", text)
+
+
 class Leave(unittest.TestCase):
     def test_drain(self):
         daemon = Daemon()

@@ -71,14 +71,15 @@ class Pools(Case):
 
     def test_stops_and_leaves_all_as_it_is(self):
         self.make_pool(replicas=3)
-        daemon = self.daemon()
+        daemon = self.daemon("--leader-election-name=mine")
         self.wait_filled()
         self.assertEqual(daemon.stop(), 0)
         self.assertEqual(len(self.api.all("pods")), 3)
         holder = self.api.all("leases")[0]["spec"].get("holderIdentity")
         self.assertFalse(holder)
+        self.assertEqual(self.api.all("leases")[0]["metadata"]["name"], "mine")
         # The next takes them up and makes no others.
-        self.daemon()
+        self.daemon("--leader-election-name=mine")
         self.make_claim("c")
         self.wait_ready("c")
         self.wait_filled()

@@ -73,7 +73,9 @@ class Files(RestCase):
         self.assertEqual(self.ask("PUT", "/v1/files/form", body, form)[0], 204)
         self.assertEqual(read_bytes(self.path("form")), b"yes")
         for bad in (body.replace(b'"file"', b'"data"'), body[:-8],
-                    b"nothing at all"):
+                    b"nothing at all",
+                    body.replace(b"no\r\n--XX", b"no\r\n--XX--ends", 1),
+                    body.replace(b"filename", b"x" * 70000 + b"; filename")):
             self.assertEqual(self.code("PUT", "/v1/files/form", bad, form),
                              (400, "INVALID_ARGUMENT"))
         self.assertEqual(self.code(
@@ -81,6 +83,10 @@ class Files(RestCase):
             {"Content-Type": "multipart/form-data"}),
             (400, "INVALID_ARGUMENT"))
         self.assertEqual(read_bytes(self.path("form")), b"yes")
+        # Nothing of what was refused is left, under any name.
+        self.assertEqual([name for name in os.listdir(self.path(""))
+                          if "form" in name or name.startswith(".")],
+                         ["form"])
 
     def test_a_body_cut_off_leaves_the_old_file(self):
         self.put("kept", "old")

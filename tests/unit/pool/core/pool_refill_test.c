@@ -76,17 +76,21 @@ nothing_becomes_ready_so_creation_stops(void **state)
 {
     struct wp_rig rig;
     uint64_t created;
+    char why[WP_REASON_MAX + 1] = "";
 
     (void)state;
     wp_rig_init(&rig, 64, 0, NULL);
     rig.backend.ready = WP_FAKE_READY_TOLD;
     assert_int_equal(wp_pools_set_target(rig.pools, 0, 4, NULL), WP_OK);
+    assert_false(wp_pools_fails(rig.pools, 0, why));
     for (int i = 0; i < 50; i++) {
         wp_rig_advance(&rig, 5 * WP_NS_PER_MS);
         (void)wp_fake_backend_fail(&rig.backend, 1, "no such image");
     }
     assert_true(wp_rig_stats(&rig).breaker_open);
     assert_string_equal(wp_rig_stats(&rig).last_failure, "no such image");
+    assert_true(wp_pools_fails(rig.pools, 0, why));
+    assert_string_equal(why, "no such image");
     created = wp_rig_stats(&rig).created_total;
     assert_true(created <= 4 + 5 + 1);
     /* It closes when one succeeds, and the pool fills. */
