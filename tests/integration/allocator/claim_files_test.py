@@ -6,16 +6,19 @@ Run by ctest: claim_files_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR WARMPOOLCTL
 elsewhere.
 """
 
+import contextlib
 import gzip
 import hashlib
 import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import unittest
 
@@ -142,6 +145,45 @@ class ClaimFiles(unittest.TestCase):
         self.assertIn(b"uploaded  300 files, 0.0 MiB\n", done.stdout)
         self.assertIn("--run: at most 1 MiB in 256 files", self.refused(
             "--copy", "data:in", "--run", "--", "true"))
+
+    def slow_way(self):
+        """The address of a socket behind which the daemon is, which reads
+        nothing for a while, and then a little at a time."""
+        path = os.path.join(self.dir, "slow.sock")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen()
+        self.addCleanup(listener.close)
+
+        def carry(source, target, pause_s, size):
+            with contextlib.suppress(OSError):
+                while data := source.recv(size):
+                    target.sendall(data)
+                    time.sleep(pause_s)
+
+        def serve():
+            client, _ = listener.accept()
+            with client, socket.socket(socket.AF_UNIX) as daemon:
+                daemon.connect(self.daemon.grpc_path)
+                back = threading.Thread(target=carry,
+                                        args=(daemon, client, 0, 65536))
+                back.start()
+                daemon.sendall(client.recv(100))
+                time.sleep(0.5)
+                carry(client, daemon, 0.001, 8192)
+                with contextlib.suppress(OSError):
+                    daemon.shutdown(socket.SHUT_WR)
+                back.join()
+
+        threading.Thread(target=serve, daemon=True).start()
+        return "unix:" + path
+
+    def test_a_daemon_that_reads_slowly(self):
+        big = os.urandom(MIB - 4096)
+        self.put("big", big)
+        claim = self.claim("--copy", "big:big", "--address", self.slow_way())
+        self.assertEqual(self.sh(claim, "sha256sum < big"),
+                         hashlib.sha256(big).hexdigest() + "  -\n")
 
     def test_archives(self):
         plain = tar_of(("./one", b"1"), ("d/two", b"22"))
