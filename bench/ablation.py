@@ -49,6 +49,8 @@ PARTS = [
     ("what a rate from a while is unsure of", "scaler_decide.c",
      "(1 +\n         forecast->lead_mean_s /",
      "(1 +\n         0 * forecast->lead_mean_s /"),
+    ("following a rate that grows", "window.c",
+     "level.rate_per_s += level.rate_per_s - rate;", ";"),
     ("regular gaps", "gaps.c",
      "    if (!(mean_s > 0)) {\n        return 1;",
      "    if (mean_s > -1) {\n        return 1;"),

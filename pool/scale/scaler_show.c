@@ -9,6 +9,10 @@
 #include "pool/scale/scaler.h"
 #include "pool/scale/scaler_impl.h"
 
+/* What the theory missed counts for what comes when it recurs so many lead times
+ * apart: a pool that begins misses sooner than that. */
+static const double RECUR_LEADS = 20;
+
 static void
 cap_at(struct wp_scale_decision *decision, uint32_t most,
        enum wp_scale_reason reason)
@@ -113,6 +117,13 @@ promise(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
         1 - wp_forecast_miss(scaler->miss, stock, a, decision->dispersion);
     decision->idle =
         wp_forecast_idle(scaler->miss, stock, a, decision->dispersion);
+    if (policy->objective == WP_SCALE_HIT_RATE &&
+        wp_trial_belies(&scaler->trial, 1 - policy->hit_rate,
+                        RECUR_LEADS * scaler->forecast.lead_mean_s)) {
+        decision->hit_rate =
+            fmin(decision->hit_rate,
+                 1 - scaler->trial.missed / scaler->trial.claims);
+    }
     if (scaler->forecast.learned && stock == asked &&
         decision->target >= decision->wanted) {
         /* Over all states, bursts included; as far as the reckoning, which is

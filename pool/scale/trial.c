@@ -67,13 +67,28 @@ wp_trial_doubts(const struct wp_trial *trial, double miss)
            trial->missed > trial->claims * miss;
 }
 
+/* Misses come in clumps: their number wavers as so many single ones. */
+static double
+wavers(const struct wp_trial *trial, double allowed)
+{
+    return sqrt(allowed * trial->missed / fmax(trial->episodes, 1));
+}
+
+bool
+wp_trial_belies(const struct wp_trial *trial, double miss, double apart_s)
+{
+    double allowed = trial->claims * miss;
+
+    /* As many, of which a little has faded. */
+    return trial->episodes > EPISODES - 0.5 && trial->apart_s > apart_s &&
+           trial->missed > allowed + wavers(trial, allowed);
+}
+
 bool
 wp_trial_fails(const struct wp_trial *trial, double miss)
 {
     double allowed = trial->claims * miss;
-    double clump = trial->missed / fmax(trial->episodes, 1);
 
-    /* Misses come in clumps: their number wavers as so many single ones. */
     return trial->episodes > EPISODES &&
-           trial->missed > 1.1 * allowed + 4 * sqrt(allowed * clump);
+           trial->missed > 1.1 * allowed + 4 * wavers(trial, allowed);
 }

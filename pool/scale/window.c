@@ -11,6 +11,11 @@
  * logarithm of the number of looks to the square. */
 static const double CONTRADICTS_ONCE = 2.0;
 
+/* A window that is so many times the shortest is not corrected for what it is
+ * behind: what grows so slowly any stock forgives, and after a jump a longer one
+ * would be too high for too long. */
+static const double BEHIND_MAX = 128;
+
 static double
 contradicts(unsigned i)
 {
@@ -128,6 +133,11 @@ wp_windows_level(const struct wp_windows *windows, double shortest_s,
         /* One more than was seen: none in a short time is no proof of none. */
         double error = sqrt(idc * (rate * memory_s + 1)) / memory_s;
 
+        if (rate < low && wp_window_tau_s(i - 1) <= BEHIND_MAX * shortest_s) {
+            /* It grows: this window is twice as far behind as the one before,
+             * which is as far behind the rate of now. */
+            level.rate_per_s += level.rate_per_s - rate;
+        }
         if (rate < low || rate > high) {
             break;
         }

@@ -42,7 +42,8 @@ double wp_window_rate(const struct wp_windows *windows, unsigned i);
 /* The window with a time constant of about tau_s. */
 unsigned wp_window_near(double tau_s);
 /* The longest window from the one near shortest_s to the one near longest_s
- * that the shorter of these do not contradict. idc: variance over mean of the
+ * that the shorter of these do not contradict, and where the rate grows its
+ * rate as that will be without its delay. idc: variance over mean of the
  * counts; 1 for independent claims, less for regular ones, whose rate is known
  * the sooner. */
 struct wp_level wp_windows_level(const struct wp_windows *windows,

@@ -319,7 +319,7 @@ a_daemons_decisions(void **state)
     uint32_t by_reason[WP_SCALE_REASON_COUNT] = {0};
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 10; seed++) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
         static struct world world;
         struct wp_pool_spec spec;
 

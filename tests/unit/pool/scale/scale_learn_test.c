@@ -300,6 +300,32 @@ trial_far_apart(void **state)
     }
 }
 
+/* A batch of a few per cent of all claims: it takes many until learning begins,
+ * but what is promised is true from the fourth on. */
+static void
+trial_is_told(void **state)
+{
+    struct wp_trial t = {.claims = 0};
+    int told = 0;
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        told += wp_trial_belies(&t, 0.01, 100);
+        assert_int_equal(wp_trial_belies(&t, 0.01, 100), i >= 3);
+        assert_false(wp_trial_belies(&t, 0.01, 86400)); /* Not so far apart. */
+        assert_false(wp_trial_belies(&t, 0.03, 100));   /* More is allowed. */
+        assert_false(wp_trial_fails(&t, 0.01));
+        wp_trial_time(&t, 40000);
+        wp_trial_claims(&t, 10000, 0, 6000, 30);
+        wp_trial_claims(&t, 10, 0, 150, 30);
+    }
+    assert_int_equal(told, 5);
+    /* One jump, however large, is no reason. */
+    t = (struct wp_trial){.claims = 0};
+    wp_trial_claims(&t, 10, 0, 5000, 30);
+    assert_false(wp_trial_belies(&t, 0.01, 0));
+}
+
 /* Steady traffic: the longest window. A jump: soon one that knows of it only. */
 static void
 windows(void **state)
@@ -350,6 +376,60 @@ windows_of_regular_claims(void **state)
     assert_true(wp_windows_level(&w, 4, 20000, 1).rate_per_s < 0.85 * rate);
 }
 
+/* A rate that grows evenly is not followed from behind. */
+static void
+windows_of_a_ramp(void **state)
+{
+    const double per_s2 = 0.5;
+    struct wp_windows w;
+    double rate = 4;
+    int64_t ns = 0;
+
+    (void)state;
+    wp_windows_init(&w, 0, 1);
+    for (int i = 0; i < 20000; i++) {
+        ns += S / 4;
+        wp_windows_add(&w, ns, 1);
+    }
+    for (int i = 0; rate < 80; i++) {
+        double gap_s = 1 / rate;
+
+        ns += (int64_t)(gap_s * S);
+        rate += per_s2 * gap_s;
+        wp_windows_add(&w, ns, 1);
+        if (rate > 20) {
+            double level = wp_windows_level(&w, 1, 20000, 0.05).rate_per_s;
+
+            /* Half a second of growth, and what the count wavers. */
+            assert_true(fabs(level - rate) < 0.05 * rate);
+        }
+    }
+}
+
+/* A jump looks like a ramp until it is over: no more is made of it than an
+ * eighth of it. */
+static void
+windows_of_a_step(void **state)
+{
+    struct wp_windows w;
+    int64_t ns = 0;
+    double most = 0;
+
+    (void)state;
+    wp_windows_init(&w, 0, 1);
+    for (int i = 0; i < 20000; i++) {
+        ns += S / 4;
+        wp_windows_add(&w, ns, 1);
+    }
+    for (int i = 0; i < 40 * 1800; i++) {
+        ns += S / 40;
+        wp_windows_add(&w, ns, 1);
+        most = fmax(most, wp_windows_level(&w, 1, 20000, 1).rate_per_s);
+    }
+    assert_true(most < 40 + 36.0 / 8 + 1);
+    assert_true(fabs(wp_windows_level(&w, 1, 20000, 1).rate_per_s - 40) < 1);
+}
+
 /* The brakes by themselves. */
 static void
 hold(void **state)
@@ -393,8 +473,11 @@ main(void)
         cmocka_unit_test(fades),
         cmocka_unit_test(trial),
         cmocka_unit_test(trial_far_apart),
+        cmocka_unit_test(trial_is_told),
         cmocka_unit_test(windows),
         cmocka_unit_test(windows_of_regular_claims),
+        cmocka_unit_test(windows_of_a_ramp),
+        cmocka_unit_test(windows_of_a_step),
         cmocka_unit_test(hold),
     };
 
