@@ -9,8 +9,8 @@
 #include "pool/scale/scaler.h"
 #include "pool/scale/scaler_impl.h"
 
-/* What the theory missed counts for what comes when it recurs so many lead times
- * apart: a pool that begins misses sooner than that. */
+/* What the theory missed counts for what comes when it recurs so many lead
+ * times apart: a pool that begins misses sooner than that. */
 static const double RECUR_LEADS = 20;
 
 static void

@@ -26,9 +26,9 @@ void wp_trial_time(struct wp_trial *trial, double dt_s);
 double wp_trial_half_life_s(const struct wp_trial *trial);
 /* It missed more than that, twice: time to look at what comes. */
 bool wp_trial_doubts(const struct wp_trial *trial, double miss);
-/* It missed more than that, by more than chance has it, again and again and more
- * than apart_s apart: what it promises is not to be had, whether or not enough
- * was seen to do without it. */
+/* It missed more than that, by more than chance has it, again and again, and
+ * more than apart_s apart: what it promises is not to be had, whether or not
+ * enough was seen to do without it. */
 bool wp_trial_belies(const struct wp_trial *trial, double miss, double apart_s);
 /* It missed clearly more than a share of `miss`, and again and again. */
 bool wp_trial_fails(const struct wp_trial *trial, double miss);

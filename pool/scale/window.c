@@ -12,8 +12,8 @@
 static const double CONTRADICTS_ONCE = 2.0;
 
 /* A window that is so many times the shortest is not corrected for what it is
- * behind: what grows so slowly any stock forgives, and after a jump a longer one
- * would be too high for too long. */
+ * behind: what grows so slowly any stock forgives, and after a jump a longer
+ * one would be too high for too long. */
 static const double BEHIND_MAX = 128;
 
 static double
