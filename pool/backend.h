@@ -85,7 +85,7 @@ struct wp_backend_ops {
 
     /* Binds a leased sandbox. WP_PENDING: op is kept, and done comes exactly
      * once, on any thread, within_ns later at the latest, but for the time that
-     * repositories take to be fetched and put. Anything else, with op->reason:
+     * repositories take to be fetched and put, and volumes to come free. Anything else, with op->reason:
      * nothing was tried. A sandbox takes one binding in its life: the same one
      * again, by its fingerprint, is answered as the first, and with it while
      * that is under way; a sandbox that took a part of it only is lost. Any
