@@ -65,7 +65,7 @@ class Stream:
         self.conn.close()
 
 
-class Streams(ServerCase):
+class StreamCase(ServerCase):
     ARGS = ("--progress-ms", "100")
 
     def setUp(self):
@@ -94,6 +94,27 @@ class Streams(ServerCase):
 
     def said(self, data):
         return json.loads(data["result"]["content"][0]["text"])
+
+
+class LargeAnswers(StreamCase):
+    ARGS = ("--progress-ms", "100", "--output-max", str(32 << 20))
+
+    def test_one_alone_waits_however_long_it_is(self):
+        """Longer than what all together may have."""
+        size = 17 << 20
+        mark = self.server.path("large-mark")
+        command, open_it = self.gate("large")
+        lost = self.stream("POST", call(
+            f"{command}; head -c {size} /dev/zero | tr '\\0' y; touch {mark}"))
+        number, _ = lost.next()
+        lost.close()
+        open_it()
+        wait_until(lambda: os.path.exists(mark), "the command's end")
+        (_, data), = self.stream("GET", **{"Last-Event-ID": number}).rest()
+        self.assertEqual(len(self.said(data)["stdout"]), size + 8)
+
+
+class Streams(StreamCase):
 
     def test_progress_for_who_asks(self):
         command, open_it = self.gate("progress")
