@@ -612,6 +612,34 @@ wp_conf_controller(const char *name)
     return 0;
 }
 
+/* The daemon's directory at its start is nobody's concern. */
+static enum wp_status
+check_paths(const struct wp_conf *conf, struct wp_err *err)
+{
+    const struct {
+        const char *setting;
+        const char *path;
+        bool optional;
+    } paths[] = {
+        {"state_dir", conf->state_dir, false},
+        {"access_token_file", conf->access_token_file, false},
+        {"rootfs_dir", conf->rootfs_dir, true},
+        {"volumes_dir", conf->volumes_dir, true},
+    };
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(paths); i++) {
+        bool left_out = paths[i].optional && paths[i].path[0] == '\0';
+
+        if (!left_out && paths[i].path[0] != '/') {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "setting '%s': expected an absolute path, got "
+                              "'%.80s'",
+                              paths[i].setting, paths[i].path);
+        }
+    }
+    return WP_OK;
+}
+
 enum wp_status
 wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
 {
@@ -666,17 +694,8 @@ wp_conf_check(const struct wp_conf *conf, struct wp_err *err)
                        "slots_max (%lld), got %lld",
                        (long long)conf->slots_max, (long long)conf->claims_max);
     }
-    if (status == WP_OK && conf->state_dir[0] != '/') {
-        status = wp_err_set(err, WP_INVALID_ARGUMENT,
-                            "setting 'state_dir': expected an absolute path, "
-                            "got '%.80s'",
-                            conf->state_dir);
-    }
-    if (status == WP_OK && conf->access_token_file[0] != '/') {
-        status = wp_err_set(err, WP_INVALID_ARGUMENT,
-                            "setting 'access_token_file': expected an "
-                            "absolute path, got '%.80s'",
-                            conf->access_token_file);
+    if (status == WP_OK) {
+        status = check_paths(conf, err);
     }
     return status == WP_OK ? check_stores(conf, err) : status;
 }

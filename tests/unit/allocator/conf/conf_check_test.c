@@ -125,6 +125,10 @@ test_checks_across_settings(void **state)
                  "'me'");
     assert_check("state_dir: here\n", "setting 'state_dir': expected an "
                                       "absolute path, got 'here'");
+    assert_check("rootfs_dir: images\n", "setting 'rootfs_dir': expected an "
+                                         "absolute path, got 'images'");
+    assert_check("volumes_dir: ./v\n", "setting 'volumes_dir': expected an "
+                                       "absolute path, got './v'");
 }
 
 static void
