@@ -85,11 +85,12 @@ struct wp_backend_ops {
 
     /* Binds a leased sandbox. WP_PENDING: op is kept, and done comes exactly
      * once, on any thread, within_ns later at the latest, but for the time that
-     * repositories take to be fetched and put, and volumes to come free. Anything else, with op->reason:
-     * nothing was tried. A sandbox takes one binding in its life: the same one
-     * again, by its fingerprint, is answered as the first, and with it while
-     * that is under way; a sandbox that took a part of it only is lost. Any
-     * thread; does not block. NULL: no sandbox can be bound. */
+     * repositories take to be fetched and put, and volumes to come free.
+     * Anything else, with op->reason: nothing was tried. A sandbox takes one
+     * binding in its life: the same one again, by its fingerprint, is answered
+     * as the first, and with it while that is under way; a sandbox that took a
+     * part of it only is lost. Any thread; does not block. NULL: no sandbox can
+     * be bound. */
     enum wp_status (*bind)(void *self, struct wp_bind_op *op);
     /* Why the sandboxes of that template cannot be bound: a sentence in static
      * storage. NULL: they can. Any thread. With bind. */

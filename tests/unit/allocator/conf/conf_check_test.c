@@ -123,6 +123,12 @@ test_checks_across_settings(void **state)
     assert_check("allowed_uids: [me]\n",
                  "setting 'allowed_uids': expected user ids (numbers), got "
                  "'me'");
+}
+
+static void
+test_paths(void **state)
+{
+    (void)state;
     assert_check("state_dir: here\n", "setting 'state_dir': expected an "
                                       "absolute path, got 'here'");
     assert_check("rootfs_dir: images\n", "setting 'rootfs_dir': expected an "
@@ -237,6 +243,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_checks_across_settings),
+        cmocka_unit_test(test_paths),
         cmocka_unit_test(test_checks_of_stores),
         cmocka_unit_test_setup_teardown(test_what_outlives, setup, teardown),
         cmocka_unit_test(test_settings_of_the_other_backend),
