@@ -81,7 +81,7 @@ wp_trial_belies(const struct wp_trial *trial, double miss, double apart_s)
 
     /* As many, of which a little has faded. */
     return trial->episodes > EPISODES - 0.5 && trial->apart_s > apart_s &&
-           trial->missed > allowed + wavers(trial, allowed);
+           trial->missed > allowed + 2 * wavers(trial, allowed);
 }
 
 bool
