@@ -379,19 +379,20 @@ wp_local_may_bring(void *self, const struct wp_binding *binding,
                    struct wp_err *err)
 {
     const struct wp_local *local = self;
+    enum wp_status status;
 
     if (binding->n_volumes > 0 && local->volumes.dir == NULL) {
         return wp_err_set(err, WP_FAILED_PRECONDITION,
                           "binding.volumes: the daemon has none (setting "
                           "volumes_dir)");
     }
-    if (binding->n_repositories > 0 && local->fetcher == NULL &&
-        wp_bind_trees_check(&local->remotes, binding, err) == WP_OK) {
-        return wp_err_set(err, WP_FAILED_PRECONDITION,
-                          "binding.repositories: warmpool-fetch or git was "
-                          "not found (setting fetch_path)");
-    }
-    return wp_bind_trees_check(&local->remotes, binding, err);
+    status = wp_bind_trees_check(&local->remotes, binding, err);
+    return status == WP_OK && binding->n_repositories > 0 &&
+                   local->fetcher == NULL
+               ? wp_err_set(err, WP_FAILED_PRECONDITION,
+                            "binding.repositories: warmpool-fetch or git was "
+                            "not found (setting fetch_path)")
+               : status;
 }
 
 const char *
