@@ -428,6 +428,10 @@ WP_MUST_CHECK bool wp_pools_is_keeper(const struct wp_pools *pools);
 /* Is there a slot of this sandbox, which is not over? Control thread. */
 WP_MUST_CHECK bool wp_pools_knows(struct wp_pools *pools,
                                   const uint8_t uid[WP_UID_LEN]);
+/* Was the sandbox reported as destroyed, and its slot is not free yet? It is in
+ * a moment, and then the sandbox may be found again. Control thread. */
+WP_MUST_CHECK bool wp_pools_ends(struct wp_pools *pools,
+                                 const uint8_t uid[WP_UID_LEN]);
 /* The backend found this sandbox alive. True: it is known from the records, and
  * *ref is its name from now on (its state may be any: what is to be destroyed
  * will be). False: nobody knows it; the backend destroys it by itself. */

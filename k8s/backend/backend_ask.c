@@ -61,12 +61,29 @@ take_answer(struct wp_cluster_message *from)
     }
     if (known) {
         wp_backend_wake(backend, answer->ns, answer->name);
-    } else if (!answer->pooled) {
+    } else if (!answer->pooled || answer->is_ending) {
         /* Perhaps of a lease that nobody knows. */
         wp_work_add_after(backend->queue, answer->ns, answer->name,
                           WP_NS_PER_S);
     }
     wp_backend_message_drop(&answer->base);
+}
+
+static void
+find_slot(struct wp_backend_message *ask, struct wp_pools *pools)
+{
+    if (!wp_pools_seen(pools, ask->uid, &ask->ref)) {
+        ask->ref = WP_SLOT_REF_NONE;
+        ask->is_new =
+            ask->pooled &&
+            wp_pools_found(pools,
+                           wp_pools_index(pools, wp_str_from(ask->ns),
+                                          wp_str_from(ask->pool)),
+                           ask->uid, wp_str_from(ask->name), &ask->ref);
+        if (!ask->is_new) {
+            ask->ref = WP_SLOT_REF_NONE;
+        }
+    }
 }
 
 /* On the control thread. */
@@ -80,17 +97,10 @@ ask_core(struct wp_cluster_message *from)
     if (ask->record != NULL && !wp_pools_knows(pools, ask->uid)) {
         wp_pools_on_record(pools, ask->record);
     }
-    if (!wp_pools_seen(pools, ask->uid, &ask->ref)) {
-        ask->ref = WP_SLOT_REF_NONE;
-        ask->is_new =
-            ask->pooled &&
-            wp_pools_found(pools,
-                           wp_pools_index(pools, wp_str_from(ask->ns),
-                                          wp_str_from(ask->pool)),
-                           ask->uid, wp_str_from(ask->name), &ask->ref);
-        if (!ask->is_new) {
-            ask->ref = WP_SLOT_REF_NONE;
-        }
+    ask->is_ending = wp_pools_ends(pools, ask->uid);
+    ask->ref = WP_SLOT_REF_NONE;
+    if (!ask->is_ending) {
+        find_slot(ask, pools);
     }
     ask->base.run = take_answer;
     wp_cluster_channel_to_cluster(ask->backend->channel, &ask->base);

@@ -57,6 +57,7 @@ struct wp_backend_message {
     uint32_t count_nr;              /* swept, counted */
     bool pooled;                    /* ask: it may be new to the core. */
     bool is_new;                    /* Its answer: it was. */
+    bool is_ending; /* The same: the slot that it had is not free yet. */
 };
 
 /* One reconcile. */

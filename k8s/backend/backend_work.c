@@ -389,6 +389,8 @@ end(const struct wp_backend_look *look)
 
     if (entry->taken || !is_ours(sandbox)) {
         forget(look->backend, entry);
+        /* It may be in a pool again by now, as a new one. */
+        wp_backend_wake(look->backend, look->ns, look->name);
     } else if (!sandbox->deleting) {
         /* Idle ones as they are known only: it may just be taken. */
         how.resource_version =

@@ -150,6 +150,17 @@ wp_pools_knows(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
            wp_slot_state(&pools->slots, ref) != WP_SLOT_DYING;
 }
 
+bool
+wp_pools_ends(struct wp_pools *pools, const uint8_t uid[WP_UID_LEN])
+{
+    struct wp_slot_ref ref = wp_pools_find_uid(pools, uid);
+
+    /* Acquire: paired with the release in wp_pools_on_destroyed. */
+    return ref.generation != 0 &&
+           atomic_load_explicit(&wp_slot_at(&pools->slots, ref.index)->gone,
+                                memory_order_acquire) == ref.generation;
+}
+
 /* What was held back enters its queue, whatever has become of it: a slot that
  * was READY once is expected there. */
 static void

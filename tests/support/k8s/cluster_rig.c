@@ -225,6 +225,25 @@ wp_cluster_rig_settle(struct wp_cluster_rig *rig)
 }
 
 void
+wp_cluster_rig_run(struct wp_cluster_rig *rig, enum wp_cluster_rig_part part)
+{
+    switch (part) {
+    case WP_CLUSTER_RIG_POSTED:
+        (void)run_messages(rig);
+        break;
+    case WP_CLUSTER_RIG_CORE:
+        (void)wp_pools_run(rig->pools);
+        break;
+    case WP_CLUSTER_RIG_CLUSTER:
+    case WP_CLUSTER_RIG_PARTS:
+        wp_recorder_notify(rig->api);
+        (void)event_base_loop(rig->parts.base, EVLOOP_NONBLOCK);
+        (void)wp_recorder_run(rig->api);
+        break;
+    }
+}
+
+void
 wp_cluster_rig_pass(struct wp_cluster_rig *rig, int64_t ns)
 {
     rig->offset_ns += ns;

@@ -52,6 +52,16 @@ void wp_cluster_rig_follow(struct wp_cluster_rig *rig);
 void wp_cluster_rig_start(struct wp_cluster_rig *rig, int replicas);
 /* Until nothing happens any more, but for what waits for time. */
 void wp_cluster_rig_settle(struct wp_cluster_rig *rig);
+/* One part of that: what is posted to control, a turn of the core, or one of
+ * the cluster's thread with all that the server says. */
+enum wp_cluster_rig_part {
+    WP_CLUSTER_RIG_POSTED,
+    WP_CLUSTER_RIG_CORE,
+    WP_CLUSTER_RIG_CLUSTER,
+    WP_CLUSTER_RIG_PARTS,
+};
+void wp_cluster_rig_run(struct wp_cluster_rig *rig,
+                        enum wp_cluster_rig_part part);
 /* Lets time pass, and what is due then happen. */
 void wp_cluster_rig_pass(struct wp_cluster_rig *rig, int64_t ns);
 /* Sandbox name of "ns" is Ready, at this address; "": it is not. */

@@ -311,6 +311,62 @@ one_without_its_label_is_out_of_the_pool(void **state)
     wp_cluster_rig_fini(&rig);
 }
 
+/* Its owner goes and, after some steps of the order's, comes back. */
+static void
+lose_and_have_back(const char *name, int order, int steps, int back_at)
+{
+    json_t *owners =
+        json_deep_copy(wp_json_at(wp_recorder_object(rig.api, KIND, "ns", name),
+                                  "metadata", "ownerReferences", NULL));
+    char *text = json_dumps(owners, 0);
+    char back[1024];
+
+    (void)snprintf(back, sizeof back, "{\"metadata\":{\"ownerReferences\":%s}}",
+                   text);
+    (void)wp_recorder_merge(rig.api, KIND, "ns", name,
+                            "{\"metadata\":{\"ownerReferences\":[]}}");
+    for (int i = 0; i < steps; i++, order /= WP_CLUSTER_RIG_PARTS) {
+        if (i == back_at) {
+            (void)wp_recorder_merge(rig.api, KIND, "ns", name, back);
+        }
+        wp_cluster_rig_run(
+            &rig, (enum wp_cluster_rig_part)(order % WP_CLUSTER_RIG_PARTS));
+    }
+    free(text);
+    json_decref(owners);
+}
+
+/* Whatever was done of it until it came back, and in which order then: the core
+ * knows it again, and one too many is given up. */
+static void
+one_that_comes_back_is_the_pools_again(void **state)
+{
+    enum {
+        STEPS = 6,
+        ORDERS = 729
+    };
+
+    (void)state;
+    for (int i = 0; i < ORDERS * STEPS; i++) {
+        char name[WP_SANDBOX_NAME_MAX + 1];
+
+        wp_cluster_rig_start(&rig, 1);
+        wp_cluster_rig_all_ready(&rig);
+        (void)snprintf(name, sizeof name, "%s", wp_cluster_rig_name(&rig, 0));
+        lose_and_have_back(name, i / STEPS, STEPS, i % STEPS);
+        wp_cluster_rig_settle(&rig);
+        wp_cluster_rig_all_ready(&rig);
+        wp_cluster_rig_pass(&rig, 2 * S);
+        if (wp_cluster_rig_objects(&rig) != 1 ||
+            wp_cluster_rig_stats(&rig).ready != 1) {
+            fail_msg("order %d, back at %d: %u sandboxes, %u ready", i / STEPS,
+                     i % STEPS, wp_cluster_rig_objects(&rig),
+                     wp_cluster_rig_stats(&rig).ready);
+        }
+        wp_cluster_rig_fini(&rig);
+    }
+}
+
 /* The pool is deleted and made again, whether both is told or only the second:
  * what the first one had, from another template perhaps, is not handed out. */
 static void
@@ -379,6 +435,7 @@ main(void)
         cmocka_unit_test(one_that_another_controller_takes_is_left_alone),
         cmocka_unit_test(one_that_is_taken_as_it_is_deleted_is_left_alone),
         cmocka_unit_test(one_without_its_label_is_out_of_the_pool),
+        cmocka_unit_test(one_that_comes_back_is_the_pools_again),
         cmocka_unit_test(a_pool_made_anew_has_nothing_of_the_old_one),
     };
 
