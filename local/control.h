@@ -43,9 +43,12 @@ enum {
      * binding's fingerprint in hexadecimal. A second one with the same
      * fingerprint is answered as the first, without a look at it. */
     WP_CONTROL_BIND = 'B',
-    /* Before BIND: a tree image (proto/checkout/tree_image.h) comes along as a
-     * descriptor; text is the binding's fingerprint, and the folder below the
-     * workspace. BIND tells of how it went. */
+    /* Before BIND: its parcel, to be taken at once. The command that it names
+     * starts at BIND, which also tells of how it went. */
+    WP_CONTROL_PARCEL = 'A',
+    /* Before PARCEL and BIND: a tree image (proto/checkout/tree_image.h) comes
+     * along as a descriptor; text is the binding's fingerprint, and the folder
+     * below the workspace. BIND tells of how it went. */
     WP_CONTROL_TREE = 'R',
     /* Text, up to WP_CONTROL_IDENTITY_MAX bytes in all, is the sandbox's
      * identity: before BIND, and anew while it is leased. */

@@ -45,15 +45,16 @@ read_file(int dir, struct wp_signer_key *key)
 void
 wp_signer_folder_load(struct wp_signer_keys *keys)
 {
-    DIR *dir = opendir(keys->dir);
     const struct dirent *entry;
     struct stat st;
+    DIR *dir;
 
-    if (dir == NULL || fstat(dirfd(dir), &st) != 0 ||
+    if (stat(keys->dir, &st) != 0 ||
         memcmp(&st.st_mtim, &keys->seen, sizeof keys->seen) == 0) {
-        if (dir != NULL) {
-            (void)closedir(dir);
-        }
+        return;
+    }
+    dir = opendir(keys->dir);
+    if (dir == NULL) {
         return;
     }
     while (keys->n > 0) {
@@ -63,7 +64,7 @@ wp_signer_folder_load(struct wp_signer_keys *keys)
     keys->seen = time(NULL) - st.st_mtim.tv_sec > 2 ? st.st_mtim
                                                     : (struct timespec){0, 0};
     while ((entry = readdir(dir)) != NULL) {
-        struct wp_signer_key key = {.pair = NULL};
+        struct wp_signer_key key = {.signs = NULL};
 
         if (!wp_signer_key_read_name(entry->d_name, &key)) {
             continue;

@@ -53,7 +53,7 @@ wp_signer_keys_take(struct wp_signer_keys *keys, json_t *data)
     }
     json_object_foreach(data, name, value)
     {
-        struct wp_signer_key key = {.pair = NULL};
+        struct wp_signer_key key = {.signs = NULL};
 
         if (!wp_signer_key_read_name(name, &key)) {
             continue;

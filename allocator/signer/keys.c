@@ -5,6 +5,7 @@
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/ec.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,18 +117,21 @@ wp_signer_key_name(int64_t now_s, char out[WP_SIGNER_KEY_NAME_MAX + 1])
 bool
 wp_signer_key_take(struct wp_signer_key *key, EVP_PKEY *pair)
 {
-    key->pair = pair;
-    if (pair == NULL || !describe(pair, &key->public_key)) {
-        EVP_PKEY_free(pair);
-        key->pair = NULL;
+    key->signs = pair != NULL && describe(pair, &key->public_key)
+                     ? EVP_PKEY_CTX_new(pair, NULL)
+                     : NULL;
+    EVP_PKEY_free(pair); /* signs has it. */
+    if (key->signs != NULL && EVP_PKEY_sign_init(key->signs) != 1) {
+        EVP_PKEY_CTX_free(key->signs);
+        key->signs = NULL;
     }
-    return key->pair != NULL;
+    return key->signs != NULL;
 }
 
 void
 wp_signer_keys_drop(struct wp_signer_keys *keys, uint32_t index)
 {
-    EVP_PKEY_free(keys->key[index].pair);
+    EVP_PKEY_CTX_free(keys->key[index].signs);
     keys->n--;
     memmove(&keys->key[index], &keys->key[index + 1],
             (keys->n - index) * sizeof keys->key[0]);
@@ -144,7 +148,7 @@ wp_signer_keys_insert(struct wp_signer_keys *keys,
     }
     if (keys->n == WP_SIGNER_KEYS_MAX) {
         if (at == 0) {
-            EVP_PKEY_free(key->pair);
+            EVP_PKEY_CTX_free(key->signs);
             return;
         }
         wp_signer_keys_drop(keys, 0);
@@ -196,17 +200,16 @@ wp_signer_keys_over(const struct wp_signer_keys *keys, int64_t now_s)
 /* --- Use --- */
 
 static bool
-sign(EVP_PKEY *pair, struct wp_str text, uint8_t out[WP_SIGNER_SIGNATURE_BYTES])
+sign(EVP_PKEY_CTX *signs, struct wp_str text,
+     uint8_t out[WP_SIGNER_SIGNATURE_BYTES])
 {
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    uint8_t digest[SHA256_DIGEST_LENGTH];
     uint8_t der[DER_MAX];
     const uint8_t *at = der;
     size_t len = sizeof der;
     ECDSA_SIG *pair_of_numbers = NULL;
-    bool ok = ctx != NULL &&
-              EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, pair) == 1 &&
-              EVP_DigestSign(ctx, der, &len, (const uint8_t *)text.ptr,
-                             text.len) == 1;
+    bool ok = SHA256((const uint8_t *)text.ptr, text.len, digest) != NULL &&
+              EVP_PKEY_sign(signs, der, &len, digest, sizeof digest) == 1;
 
     if (ok) {
         pair_of_numbers = d2i_ECDSA_SIG(NULL, &at, (long)len);
@@ -217,7 +220,6 @@ sign(EVP_PKEY *pair, struct wp_str text, uint8_t out[WP_SIGNER_SIGNATURE_BYTES])
          BN_bn2binpad(ECDSA_SIG_get0_s(pair_of_numbers), out + COORDINATE,
                       COORDINATE) == COORDINATE;
     ECDSA_SIG_free(pair_of_numbers);
-    EVP_MD_CTX_free(ctx);
     return ok;
 }
 
@@ -245,7 +247,7 @@ wp_signer_keys_sign(struct wp_signer_keys *keys,
     } else {
         const struct wp_signer_key *key = &keys->key[signing(keys, now_s)];
 
-        status = sign(key->pair, head(ctx, key->public_key.id), signature)
+        status = sign(key->signs, head(ctx, key->public_key.id), signature)
                      ? WP_OK
                      : wp_err_set(err, WP_UNAVAILABLE,
                                   "the identity cannot be signed");

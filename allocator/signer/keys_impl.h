@@ -14,7 +14,7 @@
 struct wp_signer_key {
     int64_t made_s;
     char name[WP_SIGNER_KEY_NAME_MAX + 1]; /* "SECONDS-HEX.pem" */
-    EVP_PKEY *pair;
+    EVP_PKEY_CTX *signs; /* Made ready: that costs as much as signing. */
     struct wp_signer_public_key public_key;
 };
 

@@ -46,17 +46,16 @@ start_brought(struct wp_init *init, const struct wp_bind_command *command)
     return error;
 }
 
-/* False: why says what is not bound. */
+/* False: why says what is not taken. */
 static bool
-take_parcel(struct wp_init *init, int fd, char why[WP_BIND_WHY_MAX])
+read_parcel(const struct wp_init *init, int fd, struct wp_taken *taken)
 {
-    struct wp_bind_command command;
     void *parcel = MAP_FAILED;
     struct stat st;
     bool ok;
 
     if (init->untaken[0] != '\0') {
-        (void)snprintf(why, WP_BIND_WHY_MAX, "%s", init->untaken);
+        (void)snprintf(taken->why, sizeof taken->why, "%s", init->untaken);
         return false;
     }
     if (fstat(fd, &st) == 0 && st.st_size == 0) {
@@ -66,22 +65,47 @@ take_parcel(struct wp_init *init, int fd, char why[WP_BIND_WHY_MAX])
         parcel = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     }
     if (parcel == MAP_FAILED) {
-        (void)snprintf(why, WP_BIND_WHY_MAX, "what came cannot be read");
+        (void)snprintf(taken->why, sizeof taken->why,
+                       "what came cannot be read");
         return false;
     }
     ok = wp_bind_take(init->options.bound_dir, init->options.workspace, parcel,
-                      (size_t)st.st_size, &command, why);
-    if (ok && command.argv != NULL) {
-        int error = start_brought(init, &command);
+                      (size_t)st.st_size, &taken->command, taken->why);
+    (void)munmap(parcel, (size_t)st.st_size);
+    return ok;
+}
+
+void
+wp_init_take_parcel(struct wp_init *init, const char *fingerprint, int fd)
+{
+    struct wp_taken *taken = &init->taken;
+
+    if (taken->fingerprint[0] == '\0' && init->options.bound_dir != NULL) {
+        (void)snprintf(taken->fingerprint, sizeof taken->fingerprint, "%.*s",
+                       WP_INIT_FINGERPRINT_MAX - 1, fingerprint);
+        taken->command = (struct wp_bind_command){.dir_fd = -1};
+        taken->whole = read_parcel(init, fd, taken);
+    }
+}
+
+/* Does what is left. False: why says what is not bound. */
+static bool
+finish(struct wp_init *init, struct wp_taken *taken)
+{
+    bool ok =
+        taken->whole && wp_bind_is_identified(init->options.bound_dir,
+                                              &taken->command, taken->why);
+
+    if (ok && taken->command.argv != NULL) {
+        int error = start_brought(init, &taken->command);
 
         ok = error == 0;
         if (!ok) {
-            (void)snprintf(why, WP_BIND_WHY_MAX, "command '%.60s': %s",
-                           command.argv[0], strerror(error));
+            (void)snprintf(taken->why, sizeof taken->why, "command '%.60s': %s",
+                           taken->command.argv[0], strerror(error));
         }
     }
-    wp_bind_command_fini(&command);
-    (void)munmap(parcel, (size_t)st.st_size);
+    wp_bind_command_fini(&taken->command);
     return ok;
 }
 
@@ -98,22 +122,24 @@ wp_init_identify(const struct wp_init *init, const char *token, size_t len)
 void
 wp_init_bind(struct wp_init *init, const char *fingerprint, int fd)
 {
-    char why[WP_BIND_WHY_MAX];
+    bool same;
 
     if (init->options.bound_dir == NULL) {
         wp_init_tell(init, WP_CONTROL_UNBOUND,
                      "its runtime class keeps its files");
-    } else if (init->bound[0] != '\0') {
-        bool same = strcmp(init->bound, fingerprint) == 0;
-
+        return;
+    }
+    wp_init_take_parcel(init, fingerprint, fd);
+    same = strcmp(init->taken.fingerprint, fingerprint) == 0;
+    if (init->is_bound) {
         wp_init_tell(init, same ? WP_CONTROL_BOUND : WP_CONTROL_UNBOUND,
                      same ? "" : "it has another binding");
-    } else if (take_parcel(init, fd, why)) {
-        (void)snprintf(init->bound, sizeof init->bound, "%.*s",
-                       WP_INIT_FINGERPRINT_MAX - 1, fingerprint);
+    } else if (same && finish(init, &init->taken)) {
+        init->is_bound = true;
         wp_init_tell(init, WP_CONTROL_BOUND, "");
     } else {
-        wp_init_tell(init, WP_CONTROL_UNBOUND, why);
+        wp_init_tell(init, WP_CONTROL_UNBOUND,
+                     same ? init->taken.why : "it took another binding");
         /* Process 1 leaving takes what is half bound with it. */
         _exit(0);
     }
@@ -125,7 +151,7 @@ wp_init_take_tree(struct wp_init *init, const char *text, int fd)
     void *image = MAP_FAILED;
     struct stat st = {.st_size = 0};
 
-    if (init->bound[0] != '\0' || init->options.bound_dir == NULL ||
+    if (init->taken.fingerprint[0] != '\0' || init->options.bound_dir == NULL ||
         init->untaken[0] != '\0' || strlen(text) < WP_CONTROL_FINGERPRINT) {
         return;
     }

@@ -173,6 +173,9 @@ on_control(struct wp_watch *watch, uint32_t events)
     } else if (msg[0] == WP_CONTROL_BIND && passed >= 0) {
         msg[n] = '\0';
         wp_init_bind(init, msg + 1, passed);
+    } else if (msg[0] == WP_CONTROL_PARCEL && passed >= 0) {
+        msg[n] = '\0';
+        wp_init_take_parcel(init, msg + 1, passed);
     } else if (msg[0] == WP_CONTROL_TREE && passed >= 0) {
         msg[n] = '\0';
         wp_init_take_tree(init, msg + 1, passed);

@@ -24,6 +24,7 @@
 #include "local/init/options.h"
 #include "local/init/programs.h"
 #include "proto/checkout/unpack.h"
+#include "proto/parcel/bind.h"
 #include "local/watch.h"
 #include "pool/base/compiler.h"
 
@@ -37,6 +38,14 @@ struct wp_idle {
     int64_t active_us; /* The last time. */
     int64_t looked_us; /* 0: never. */
     uint64_t ticks;    /* Of processor, all processes', at that look. */
+};
+
+/* A parcel, from PARCEL or BIND. */
+struct wp_taken {
+    char fingerprint[WP_INIT_FINGERPRINT_MAX]; /* "": none was taken. */
+    bool whole;
+    struct wp_bind_command command; /* Until BIND. */
+    char why[WP_BIND_WHY_MAX];      /* Not whole: what is missing. */
 };
 
 struct wp_init {
@@ -57,9 +66,10 @@ struct wp_init {
     struct wp_program command;
     pid_t child;       /* The init container that runs, or the command. */
     pid_t probe_child; /* The probe's program; 0: it does not run. */
-    char bound[WP_INIT_FINGERPRINT_MAX]; /* "": nothing is bound. */
-    char untaken[WP_UNPACK_WHY_MAX];     /* The tree that could not be put. */
-    struct wp_program brought;           /* The command that a claim brings. */
+    bool is_bound;
+    char untaken[WP_UNPACK_WHY_MAX]; /* The tree that could not be put. */
+    struct wp_taken taken;
+    struct wp_program brought; /* The command that a claim brings. */
     struct wp_watch control_watch;
     struct wp_watch rejoin_watch;
     struct wp_watch signal_watch;
@@ -135,7 +145,10 @@ void wp_init_look(struct wp_init *init, const char *text);
 /* --- bring.c --- */
 
 /* Takes the parcel of fd, which stays the caller's, unless one was taken
- * before, and tells the daemon. Ends the process when it cannot take all. */
+ * before. wp_init_bind tells of how it went. */
+void wp_init_take_parcel(struct wp_init *init, const char *fingerprint, int fd);
+/* The same; then does what is left, and tells the daemon. Ends the process when
+ * it could not take all. */
 void wp_init_bind(struct wp_init *init, const char *fingerprint, int fd);
 /* Puts the tree image of fd, which stays the caller's, into the workspace,
  * unless a binding is there. text: what the message TREE says. */

@@ -138,15 +138,36 @@ send_trees(const struct wp_bind_op *op, int control_fd)
     return true;
 }
 
+/* what: PARCEL or BIND. */
 static bool
-hand_over(const struct wp_sandbox *sandbox, const struct wp_bind_op *op)
+hand_over(const struct wp_sandbox *sandbox, const struct wp_bind_op *op,
+          char what)
 {
     char text[32];
-    int n = snprintf(text, sizeof text, "%c%016" PRIx64, WP_CONTROL_BIND,
-                     op->fingerprint);
+    int n = snprintf(text, sizeof text, "%c%016" PRIx64, what, op->fingerprint);
 
     return wp_passing_send(sandbox->control_fd, text, (size_t)n, op->fd,
                            MSG_NOSIGNAL | MSG_DONTWAIT) == n;
+}
+
+static enum wp_status
+tell_init(struct wp_sandbox *sandbox, const struct wp_bind_op *op,
+          struct wp_err *err)
+{
+    bool identified = op->audience[0] != '\0';
+    bool sent = send_trees(op, sandbox->control_fd);
+
+    /* Its init is at work while the identity is signed. */
+    if (sent && identified) {
+        sent = hand_over(sandbox, op, WP_CONTROL_PARCEL);
+        if (sent && wp_sandbox_identify(sandbox, op->audience,
+                                        op->identity_ttl_ms, err) != WP_OK) {
+            return err->status;
+        }
+    }
+    return sent && hand_over(sandbox, op, WP_CONTROL_BIND)
+               ? WP_OK
+               : wp_err_set(err, WP_UNAVAILABLE, "its init does not read");
 }
 
 /* Its egress is as its claim wants it. What is to be known after a restart is
@@ -164,14 +185,9 @@ bind_on(struct wp_sandbox *sandbox)
         return; /* Given up meanwhile. */
     }
     op = WP_CONTAINER_OF(sandbox->binds.next, struct wp_bind_op, node);
-    if (op->audience[0] != '\0') {
-        status = wp_sandbox_identify(sandbox, op->audience, op->identity_ttl_ms,
-                                     &err);
-    }
     init_has_to = op->fd >= 0;
-    if (status == WP_OK && init_has_to &&
-        (!send_trees(op, sandbox->control_fd) || !hand_over(sandbox, op))) {
-        status = wp_err_set(&err, WP_UNAVAILABLE, "its init does not read");
+    if (init_has_to) {
+        status = tell_init(sandbox, op, &err);
     }
     if (status == WP_OK) {
         status = wp_sandbox_record_identity(sandbox, &err);

@@ -27,7 +27,6 @@ struct taking {
     int workspace_fd;
     const char *dir;
     const char *workspace;
-    bool identified;
     struct wp_bind_command *command;
     char *at; /* In command->text: the end of what is there. */
     size_t n_env;
@@ -213,7 +212,7 @@ add_env(struct taking *t, const struct wp_parcel_entry *entry)
     t->n_env++;
 }
 
-/* Its file came before. */
+/* Its file comes by itself. */
 static bool
 take_identity(struct taking *t, const struct wp_parcel_entry *entry)
 {
@@ -221,14 +220,11 @@ take_identity(struct taking *t, const struct wp_parcel_entry *entry)
     struct wp_parcel_entry variable = *entry;
     int n = snprintf(path, sizeof path, "%s/" WP_IDENTITY_FILE, t->dir);
 
-    if (t->identified || n >= (int)sizeof path ||
-        faccessat(t->dir_fd, WP_IDENTITY_FILE, F_OK, 0) != 0) {
-        errno = t->identified           ? EEXIST
-                : n >= (int)sizeof path ? ENAMETOOLONG
-                                        : errno;
+    if (t->command->identity != NULL || n >= (int)sizeof path) {
+        errno = t->command->identity != NULL ? EEXIST : ENAMETOOLONG;
         return refuse_entry(t, "identity", entry);
     }
-    t->identified = true;
+    t->command->identity = t->at;
     if (variable.second_len == 0) {
         variable.second = path;
         variable.second_len = (size_t)n;
@@ -433,6 +429,27 @@ wp_bind_identity(const char *dir, const char *token, size_t len)
         (void)close(fd);
     }
     return ok;
+}
+
+bool
+wp_bind_is_identified(
+    const char *dir, const struct wp_bind_command *command,
+    /* NOLINTNEXTLINE(readability-non-const-parameter): snprintf fills it */
+    char why[WP_BIND_WHY_MAX])
+{
+    char path[IDENTITY_PATH_MAX];
+
+    if (command->identity == NULL) {
+        return true;
+    }
+    (void)snprintf(path, sizeof path, "%s/" WP_IDENTITY_FILE, dir);
+    if (access(path, F_OK) == 0) {
+        return true;
+    }
+    (void)snprintf(why, WP_BIND_WHY_MAX, "identity '%.*s': %s",
+                   (int)strcspn(command->identity, "="), command->identity,
+                   strerror(errno));
+    return false;
 }
 
 void

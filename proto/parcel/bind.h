@@ -24,12 +24,14 @@ enum {
     WP_BIND_WHY_MAX = 160,
 };
 
-/* What is started at the end. */
+/* What is left to do at the end: to see that the identity has come, and to
+ * start a command. */
 struct wp_bind_command {
     char **argv; /* NULL: nothing; else ends with NULL. */
     char **env;  /* The same; this process's own, and what was brought. */
     int dir_fd;  /* -1: the workspace. */
-    char *text;  /* What the two point into. */
+    const char *identity; /* "NAME=PATH" of its variable; NULL: none is due. */
+    char *text;           /* What these point into. */
     size_t text_len;
 };
 
@@ -44,6 +46,10 @@ WP_MUST_CHECK bool wp_bind_take(const char *dir, const char *workspace,
                                 const uint8_t *parcel, size_t len,
                                 struct wp_bind_command *command,
                                 char why[WP_BIND_WHY_MAX]);
+/* Is the identity there that what was taken names? False: why says so. */
+WP_MUST_CHECK bool wp_bind_is_identified(const char *dir,
+                                         const struct wp_bind_command *command,
+                                         char why[WP_BIND_WHY_MAX]);
 /* Wipes what was secret. */
 void wp_bind_command_fini(struct wp_bind_command *command);
 

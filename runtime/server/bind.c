@@ -193,6 +193,7 @@ take(struct wp_http_req *req, const char *fingerprint,
         ok = wp_bind_take(runtime->options.bound_dir, runtime->workspace.root,
                           wp_bind_body_parcel(body), body->parcel_len, &command,
                           why) &&
+             wp_bind_is_identified(runtime->options.bound_dir, &command, why) &&
              start_brought(runtime, &command, why);
         wp_bind_command_fini(&command);
     }

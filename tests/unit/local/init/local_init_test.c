@@ -132,15 +132,14 @@ test_last_words(void **state)
 
 /* --- What a claim brings --- */
 
-/* A parcel of one file, and the fingerprint it goes by. */
-/* Hands over a parcel's file, which is closed here. */
+/* Hands over a parcel's file, which is closed here. what: PARCEL or BIND. */
 static void
-send_file(int control, const char *fingerprint, int fd)
+send_file(int control, char what, const char *fingerprint, int fd)
 {
     char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
     char text[32];
-    struct iovec iov = {text, (size_t)snprintf(text, sizeof text, "%c%s",
-                                               WP_CONTROL_BIND, fingerprint)};
+    struct iovec iov = {
+        text, (size_t)snprintf(text, sizeof text, "%c%s", what, fingerprint)};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = ancillary,
@@ -155,18 +154,26 @@ send_file(int control, const char *fingerprint, int fd)
     (void)close(fd);
 }
 
+/* One entry without a value, and the fingerprint it goes by. */
 static void
-send_parcel(int control, const char *fingerprint, const char *path)
+send_entry(int control, char what, const char *fingerprint,
+           enum wp_parcel_kind kind, const char *name)
 {
     const struct wp_parcel_entry entry = {
-        .kind = WP_PARCEL_FILE, .number = 0600, .first_len = strlen(path)};
+        .kind = kind, .number = 0600, .first_len = strlen(name)};
     int fd = memfd_create("parcel", MFD_CLOEXEC);
     uint8_t head[WP_PARCEL_HEAD];
 
     wp_parcel_put_head(&entry, head);
     assert_int_equal(write(fd, head, sizeof head), sizeof head);
-    assert_int_equal(write(fd, path, strlen(path)), strlen(path));
-    send_file(control, fingerprint, fd);
+    assert_int_equal(write(fd, name, strlen(name)), strlen(name));
+    send_file(control, what, fingerprint, fd);
+}
+
+static void
+send_parcel(int control, const char *fingerprint, const char *path)
+{
+    send_entry(control, WP_CONTROL_BIND, fingerprint, WP_PARCEL_FILE, path);
 }
 
 /* Once; a repeat is answered without a look at it, another is refused. What is
@@ -194,6 +201,63 @@ test_bind(void **state)
     init_rig_expect(rig.control, WP_CONTROL_EXIT, "killed by SIGTERM");
     assert_int_equal(init_rig_exit_status(&rig), 0);
     init_rig_fini(&rig);
+}
+
+/* What comes before BIND is taken at once, and BIND tells of it. */
+static void
+test_parcel_before_bind(void **state)
+{
+    struct init_rig rig;
+
+    (void)state;
+    init_rig_init(&rig);
+    rig.bound = true;
+    init_rig_start(&rig, NULL, "/bin/sh", INIT_RIG_LASTING);
+    init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+    send_entry(rig.control, WP_CONTROL_PARCEL, "0123", WP_PARCEL_FILE, "early");
+    while (faccessat(AT_FDCWD, init_rig_path(&rig, "early"), F_OK, 0) != 0) {
+        (void)usleep(1000);
+    }
+    send_parcel(rig.control, "0123", "../not/looked/at");
+    init_rig_expect(rig.control, WP_CONTROL_BOUND, "");
+    init_rig_say(rig.control, WP_CONTROL_TERMINATE);
+    init_rig_expect(rig.control, WP_CONTROL_EXIT, "killed by SIGTERM");
+    assert_int_equal(init_rig_exit_status(&rig), 0);
+    init_rig_fini(&rig);
+}
+
+/* Of what is taken and not bound as it came, nothing stays. */
+static void
+test_parcel_without_its_bind(void **state)
+{
+    static const struct {
+        enum wp_parcel_kind kind;
+        const char *name;
+        const char *fingerprint; /* BIND's. */
+        const char *why;
+    } cases[] = {
+        {WP_PARCEL_FILE, "other", "4567", "it took another binding"},
+        {WP_PARCEL_FILE, "../out", "0123", "file '../out': Invalid argument"},
+        {WP_PARCEL_IDENTITY, "WHO", "0123",
+         "identity 'WHO': No such file or directory"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        struct init_rig rig;
+
+        init_rig_init(&rig);
+        rig.bound = true;
+        init_rig_start(&rig, NULL, "/bin/sh", INIT_RIG_LASTING);
+        init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+        init_rig_say(rig.control, WP_CONTROL_KEEP);
+        send_entry(rig.control, WP_CONTROL_PARCEL, "0123", cases[i].kind,
+                   cases[i].name);
+        send_parcel(rig.control, cases[i].fingerprint, "new");
+        init_rig_expect(rig.control, WP_CONTROL_UNBOUND, cases[i].why);
+        assert_int_equal(init_rig_exit_status(&rig), 0);
+        init_rig_fini(&rig);
+    }
 }
 
 static void
@@ -227,7 +291,7 @@ test_too_long_to_be_bound(void **state)
     init_rig_start(&rig, NULL, "/bin/sh", INIT_RIG_LASTING);
     init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
     assert_int_equal(ftruncate(fd, WP_PARCEL_MAX + 1), 0);
-    send_file(rig.control, "0123", fd);
+    send_file(rig.control, WP_CONTROL_BIND, "0123", fd);
     init_rig_expect(rig.control, WP_CONTROL_UNBOUND,
                     "what came cannot be read");
     assert_int_equal(init_rig_exit_status(&rig), 0);
@@ -406,6 +470,8 @@ main(void)
         cmocka_unit_test(test_no_such_program),
         cmocka_unit_test(test_last_words),
         cmocka_unit_test(test_bind),
+        cmocka_unit_test(test_parcel_before_bind),
+        cmocka_unit_test(test_parcel_without_its_bind),
         cmocka_unit_test(test_half_bound),
         cmocka_unit_test(test_too_long_to_be_bound),
         cmocka_unit_test(test_cannot_be_bound),

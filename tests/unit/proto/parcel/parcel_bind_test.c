@@ -200,12 +200,13 @@ test_identity(void **state)
 
     (void)state;
     put(WP_PARCEL_IDENTITY, 0, "WARMPOOL_IDENTITY_FILE", "");
+    assert_true(take());
+    assert_false(wp_bind_is_identified(bound, &command, why));
     (void)snprintf(message, sizeof message,
                    "identity 'WARMPOOL_IDENTITY_FILE': %s", strerror(ENOENT));
-    expect_refused(message);
+    assert_string_equal(why, message);
     assert_true(wp_bind_identity(bound, "one", 3));
-    put(WP_PARCEL_IDENTITY, 0, "WARMPOOL_IDENTITY_FILE", "");
-    assert_true(take());
+    assert_true(wp_bind_is_identified(bound, &command, why));
     n = snprintf(message, sizeof message, "WARMPOOL_IDENTITY_FILE=%s/identity",
                  bound);
     expect_file(bound, "env", message, (size_t)n + 1, 0400);
