@@ -2,6 +2,7 @@
  * what it tells the daemon, what it does at the daemon's word, and how it ends.
  * Its program has no walls here (--confines-itself). */
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@
 
 #include "proto/parcel/parcel.h"
 #include "local/control.h"
+#include "proto/sockets/passing.h"
 #include "tests/support/local/init_rig.h"
 
 /* --- Started wrongly --- */
@@ -317,6 +319,67 @@ test_cannot_be_bound(void **state)
     init_rig_fini(&rig);
 }
 
+/* --- Whether it is idle --- */
+
+/* What LOOK is answered: for how many milliseconds, and whether the listening
+ * socket came along. */
+static long
+look(int control, const char *enough_ms, bool *passed)
+{
+    char text[32];
+    int fd = -1;
+    int n = snprintf(text, sizeof text, "%c%s", WP_CONTROL_LOOK, enough_ms);
+    struct pollfd answered = {.fd = control, .events = POLLIN};
+    ssize_t len;
+
+    assert_int_equal(send(control, text, (size_t)n, MSG_NOSIGNAL), n);
+    assert_int_equal(poll(&answered, 1, 60000), 1);
+    len = wp_passing_receive(control, text, sizeof text - 1, &fd);
+    assert_true(len > 1);
+    text[len] = '\0';
+    assert_int_equal(text[0], WP_CONTROL_IDLE);
+    *passed = fd >= 0;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return strtol(text + 1, NULL, 10);
+}
+
+/* It gives its socket away only when it was idle for as long as was asked. Here
+ * it takes all the machine for its sandbox, so it is idle now and then only. */
+static void
+test_look(void **state)
+{
+    static const struct {
+        const char *enough_ms;
+        bool gives;
+    } cases[] = {{"0", false}, {"100000", false}, {"1", true}};
+    struct init_rig rig;
+    bool passed;
+    long ms;
+
+    (void)state;
+    init_rig_init(&rig);
+    init_rig_start(&rig, NULL, "/bin/sh", INIT_RIG_LASTING);
+    init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+    assert_int_equal(look(rig.control, "1", &passed), 0);
+    assert_false(passed); /* The first look knows nothing of before. */
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        int tries = 0;
+
+        do {
+            (void)usleep(2000);
+            ms = look(rig.control, cases[i].enough_ms, &passed);
+            assert_true(passed == (ms >= 1 && cases[i].gives));
+            assert_true(++tries < 10000);
+        } while (ms < 1);
+    }
+    init_rig_say(rig.control, WP_CONTROL_TERMINATE);
+    init_rig_expect(rig.control, WP_CONTROL_EXIT, "killed by SIGTERM");
+    assert_int_equal(init_rig_exit_status(&rig), 0);
+    init_rig_fini(&rig);
+}
+
 /* --- At the daemon's word --- */
 
 /* The daemon's channel closes: all is over, unless it said otherwise. */
@@ -475,6 +538,7 @@ main(void)
         cmocka_unit_test(test_half_bound),
         cmocka_unit_test(test_too_long_to_be_bound),
         cmocka_unit_test(test_cannot_be_bound),
+        cmocka_unit_test(test_look),
         cmocka_unit_test(test_ends_with_its_daemon),
         cmocka_unit_test(test_terminate),
         cmocka_unit_test(test_rejoin),
