@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -168,8 +169,17 @@ int
 init_rig_exit_status(const struct init_rig *rig)
 {
     int status;
+    pid_t ended = 0;
 
-    assert_int_equal(waitpid(rig->pid, &status, 0), rig->pid);
+    for (int i = 0; i < 1000 * PATIENCE_S && ended == 0; i++) {
+        ended = waitpid(rig->pid, &status, WNOHANG);
+        (void)usleep(ended == 0 ? 1000 : 0);
+    }
+    if (ended == 0) {
+        (void)kill(rig->pid, SIGKILL);
+        fail_msg("init does not end");
+    }
+    assert_int_equal(ended, rig->pid);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
 }

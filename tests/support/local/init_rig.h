@@ -40,7 +40,7 @@ void init_rig_fini(struct init_rig *rig);
 /* The next message, all of it; text: NULL for any. */
 void init_rig_expect(int fd, char what, const char *text);
 void init_rig_say(int fd, char what);
-/* Waits for its end. */
+/* Waits for its end, a minute at most. */
 int init_rig_exit_status(const struct init_rig *rig);
 /* In the rig's folder; good until the next call. */
 const char *init_rig_path(const struct init_rig *rig, const char *name);
