@@ -116,8 +116,7 @@ static const struct {
     const char *sentence;
     bool other;
 } reasons[WP_SCALE_REASON_COUNT] = {
-    [WP_SCALE_BURST] = {"The rate has just jumped: it is not lowered for a "
-                        "while",
+    [WP_SCALE_BURST] = {"A burst is under way: it keeps what such bursts took",
                         false},
     [WP_SCALE_SCHEDULED] = {"The schedule raises it", true},
     [WP_SCALE_MIN] = {"min raises it", true},

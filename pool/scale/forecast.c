@@ -5,9 +5,6 @@
 #include "pool/base/extreme.h"
 #include "pool/scale/capacity.h"
 
-/* A burst: so much more than before. */
-static const double BURST_RATIO = 2;
-
 /* Of the misses allowed so many are planned: what is not known well enough
  * takes the rest. */
 static const double AIM = 0.8;
@@ -29,7 +26,7 @@ wp_forecast_stock(const struct wp_scale_policy *policy, enum wp_miss miss,
 {
     uint32_t most = beyond(policy);
     double hit = 1 - AIM * (1 - policy->hit_rate);
-    double stock;
+    uint32_t stock;
 
     if (!(a > 0)) {
         return 0;
@@ -39,25 +36,13 @@ wp_forecast_stock(const struct wp_scale_policy *policy, enum wp_miss miss,
         return most;
     }
     if (policy->objective == WP_SCALE_COST) {
-        uint32_t s =
-            wp_stock_for_cost(miss, rate_per_s, policy->miss_cost_s, a);
-
-        if (s == 0) {
-            return 0;
-        }
-        stock = s;
-        hit = fmin(fmax(1 - wp_stock_miss(miss, s, a), 0.01), 0.999999);
-    } else if (idc < 1) {
-        stock = ceil(idc * wp_stock_for_hit_rate(miss, hit, a / idc));
+        stock = wp_stock_for_cost(miss, rate_per_s, policy->miss_cost_s, a);
     } else {
-        stock = wp_stock_for_hit_rate(miss, hit, a);
+        double z = fmin(idc, 1);
+
+        stock = (uint32_t)ceil(z * wp_stock_for_hit_rate(miss, hit, a / z));
     }
-    if (idc > 1) {
-        /* What clumping adds to the tail, on top of either way to miss. */
-        stock += (double)wp_stock_for_dispersion(hit, a, idc) -
-                 (double)wp_stock_for_hit_rate(WP_MISS_QUEUED, hit, a);
-    }
-    return wp_min_u32(stock > 0 ? (uint32_t)stock : 0, most);
+    return wp_min_u32(stock, most);
 }
 
 /* Hayward's way for claims that are more regular than independent ones: as many
@@ -113,15 +98,10 @@ wp_forecast_rates(struct wp_forecast *forecast,
 {
     double lead_s = fmax(forecast->lead_mean_s, WP_WINDOW_FIRST_S);
     unsigned fast = wp_window_near(lead_s / 2);
-    struct wp_level level = wp_windows_level(
-        windows, lead_s / 2, wp_window_tau_s(WP_WINDOWS - 1), spread);
-    double before = wp_window_rate(windows, wp_window_near(32 * lead_s));
 
-    forecast->rate_per_s = level.rate_per_s;
-    forecast->memory_s = level.memory_s;
+    forecast->rate_per_s = wp_windows_level(
+        windows, lead_s / 2, wp_window_tau_s(WP_WINDOWS - 1), spread);
     forecast->rate_fast_per_s = wp_window_rate(windows, fast);
     forecast->rate_slow_per_s = wp_window_rate(windows, WP_WINDOWS - 1);
-    forecast->expected = level.rate_per_s * forecast->lead_mean_s;
-    forecast->burst = forecast->rate_fast_per_s > BURST_RATIO * before &&
-                      level.rate_per_s > BURST_RATIO * before;
+    forecast->expected = forecast->rate_per_s * forecast->lead_mean_s;
 }

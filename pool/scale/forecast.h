@@ -17,7 +17,6 @@ struct wp_forecast {
     double rate_fast_per_s; /* Over about one lead time. */
     double rate_slow_per_s; /* Over the longest window. */
     double season_per_s;
-    double memory_s;        /* How long a plain window the rate is worth. */
     double lead_measured_s; /* The mean; the next one is no less than a
                              * quantum. */
     double lead_mean_s;
@@ -26,15 +25,15 @@ struct wp_forecast {
     double dispersion;
     uint32_t stock; /* Expected and spread, whole. */
     bool learned;
-    bool burst;
+    bool burst;     /* Learned, and one is under way. */
     bool seasonal;  /* The rate is the season's: more than was seen. */
     bool saturated; /* More are expected than can be made. */
 };
 
 /* The stock that the objective asks for when a claims are expected in a lead
- * time, spread idc times as much as Poisson; less than once where it is a hit
- * rate. At most max + 1: more is of no
- * interest, and the cost stays bounded. */
+ * time. idc: their variance over their mean, at most 1; a hit rate needs less
+ * where it is below that. At most max + 1: more is of no interest, and the cost
+ * stays bounded. */
 uint32_t wp_forecast_stock(const struct wp_scale_policy *policy,
                            enum wp_miss miss, double rate_per_s, double a,
                            double idc);

@@ -13,7 +13,7 @@ static const struct {
     [WP_SCALE_NOTHING_SEEN] = {"nothing-seen",
                                "no claim yet: spec.replicas within the bounds"},
     [WP_SCALE_FORECAST] = {"forecast", "what the next lead time will take"},
-    [WP_SCALE_BURST] = {"burst", "the rate jumped: not lowered for a while"},
+    [WP_SCALE_BURST] = {"burst", "a burst is under way: what such bursts took"},
     [WP_SCALE_RESERVED] = {"reserved", "announced demand on top"},
     [WP_SCALE_SCHEDULED] = {"scheduled", "raised to the floor of the schedule"},
     [WP_SCALE_MIN] = {"min", "raised to min"},

@@ -55,7 +55,7 @@ struct wp_scaler; /* Opaque. */
 enum wp_scale_reason {
     WP_SCALE_NOTHING_SEEN, /* No claim yet: spec.replicas and the bounds. */
     WP_SCALE_FORECAST,  /* Demand expected in one lead time, and its spread. */
-    WP_SCALE_BURST,     /* The rate jumped: not lowered for a while. */
+    WP_SCALE_BURST,     /* One is under way: what such bursts took. */
     WP_SCALE_RESERVED,  /* Announced demand. */
     WP_SCALE_SCHEDULED, /* A floor by the clock. */
     WP_SCALE_MIN,

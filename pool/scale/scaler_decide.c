@@ -17,10 +17,6 @@ static const int64_t FADE_MIN_NS = 250 * WP_NS_PER_MS;
 static const double SEASON_LEADS = 2;
 static const double SEASON_MIN_S = 60;
 static const double SEASON_MAX_S = 900;
-/* A burst holds the stock for so many lead times, within these. */
-static const double BURST_LEADS = 4;
-static const double BURST_MIN_S = 2;
-static const double BURST_MAX_S = 60;
 
 static int64_t
 ns_of(double s)
@@ -99,42 +95,13 @@ make_forecast(struct wp_scaler *scaler, int64_t *season_next_ns)
     wp_forecast_rates(forecast, &scaler->windows,
                       wp_gaps_spread(&scaler->gaps));
     see_season(scaler, forecast, season_next_ns);
-    /* The rate was learned from a while only: what a Poisson number varies,
-     * and what its mean is unsure. The rate itself knows no shorter while: one
-     * claim right after the start is no crowd. */
-    forecast->dispersion =
-        wp_gaps_peakedness(
-            &scaler->gaps, forecast->lead_measured_s,
-            wp_lead_time_mean_square_s2(&scaler->lead, scaler->prior_lead_ns)) *
-        (1 +
-         forecast->lead_mean_s / fmax(forecast->memory_s, WP_WINDOW_FIRST_S));
+    forecast->dispersion = wp_gaps_peakedness(
+        &scaler->gaps, forecast->lead_measured_s,
+        wp_lead_time_mean_square_s2(&scaler->lead, scaler->prior_lead_ns));
     if (scaler->claims > 0 && scaler->now_ns < quiet_from_ns(scaler)) {
         forecast->stock = wp_forecast_stock(
             &scaler->policy, scaler->miss, forecast->rate_per_s,
             forecast->expected, forecast->dispersion);
-    }
-}
-
-/* After a jump the stock only rises for a while: what comes in waves is not
- * given up between two of them. */
-static void
-hold_burst(struct wp_scaler *scaler)
-{
-    struct wp_forecast *forecast = &scaler->forecast;
-    double hold_s = BURST_LEADS * forecast->lead_mean_s;
-
-    if (scaler->now_ns >= scaler->burst_until_ns) {
-        scaler->burst_stock = 0;
-    }
-    if (forecast->burst) {
-        scaler->burst_until_ns =
-            wp_time_add(scaler->now_ns,
-                        ns_of(fmin(fmax(hold_s, BURST_MIN_S), BURST_MAX_S)));
-    }
-    if (scaler->now_ns < scaler->burst_until_ns) {
-        scaler->burst_stock = wp_max_u32(scaler->burst_stock, forecast->stock);
-        forecast->burst = scaler->burst_stock > forecast->stock;
-        forecast->stock = scaler->burst_stock;
     }
 }
 
@@ -336,7 +303,6 @@ static void
 look_ahead(struct wp_scaler *scaler, int64_t *season_changes_ns)
 {
     make_forecast(scaler, season_changes_ns);
-    hold_burst(scaler);
     scaler->theory_stock = scaler->forecast.stock;
     wp_forecast_fit(&scaler->forecast, &scaler->policy, scaler->miss,
                     scaler->at_once);

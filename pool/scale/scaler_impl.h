@@ -67,8 +67,6 @@ struct wp_scaler {
     bool decided;      /* target is one of ours. */
     struct wp_scale_decision inner;
     struct wp_forecast forecast; /* Of the latest decision. */
-    uint32_t burst_stock;        /* Not below this until then. */
-    int64_t burst_until_ns;
 
     /* What was shown: the same within what is possible. */
     struct wp_scale_view view; /* The latest. */

@@ -16,8 +16,9 @@
 
 enum {
     MAGIC = 0x53617057, /* "WpaS" */
-    VERSION = 4,
-    VERSION_WITHOUT_GAPS = 3, /* Else the same: read, too. */
+    VERSION = 5,
+    VERSION_WITH_BURSTS = 4, /* Else the same: read, too. */
+    BURST_BYTES = 12,        /* What it has more: of no use now. */
     CHECKSUM_LEN = 8,
 };
 
@@ -38,8 +39,8 @@ struct codec {
     const uint8_t *in;
     size_t len; /* Of in. */
     size_t at;
-    bool bad;     /* Read beyond the end. */
-    bool gapless; /* Of VERSION_WITHOUT_GAPS. */
+    bool bad;    /* Read beyond the end. */
+    bool bursts; /* Of VERSION_WITH_BURSTS. */
 };
 
 static void
@@ -324,8 +325,11 @@ code_decided(struct codec *codec, struct wp_scaler *scaler)
     code_u32(codec, &scaler->hold.least);
     code_u32(codec, &scaler->target);
     code_bool(codec, &scaler->decided);
-    code_u32(codec, &scaler->burst_stock);
-    code_i64(codec, &scaler->burst_until_ns);
+    if (codec->bursts) {
+        uint8_t past[BURST_BYTES];
+
+        code_bytes(codec, past, sizeof past);
+    }
     code_u64(codec, &scaler->decisions);
     code_u32(codec, &reason);
     codec->bad = codec->bad || reason >= WP_SCALE_REASON_COUNT;
@@ -347,11 +351,9 @@ code_fields(struct codec *codec, struct wp_scaler *scaler, uint64_t *policy)
     code_double(codec, &scaler->missed_seen);
     code_double(codec, &scaler->gap_s);
     code_i64(codec, &scaler->last_claim_ns);
-    if (!codec->gapless) {
-        code_double(codec, &scaler->gaps.n);
-        code_double(codec, &scaler->gaps.sum_s);
-        code_double(codec, &scaler->gaps.squares_s2);
-    }
+    code_double(codec, &scaler->gaps.n);
+    code_double(codec, &scaler->gaps.sum_s);
+    code_double(codec, &scaler->gaps.squares_s2);
     code_learned(codec, scaler);
     code_decided(codec, scaler);
     code_u32(codec, &scaler->reservations.n);
@@ -505,8 +507,7 @@ is_sound(const struct wp_scaler *scaler)
 
     return now_ns >= 0 && now_ns <= WP_SCALER_PASS_MAX_NS &&
            scaler->last_claim_ns >= 0 && scaler->last_claim_ns <= now_ns &&
-           scaler->burst_until_ns >= 0 && scaler->background < 1e18 &&
-           scaler->claims_seen < 1e18 &&
+           scaler->background < 1e18 && scaler->claims_seen < 1e18 &&
            scaler->missed_seen <= scaler->claims_seen &&
            scaler->solve_at_ns >= 0 && fabs(scaler->slack_log) < 100 &&
            trial_is_sound(&scaler->trial) &&
@@ -621,8 +622,8 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     }
     codec = (struct codec){.in = bytes, .len = len - CHECKSUM_LEN};
     code_u64(&codec, &head);
-    codec.gapless = head == ((uint64_t)VERSION_WITHOUT_GAPS << 32 | MAGIC);
-    if (head != ((uint64_t)VERSION << 32 | MAGIC) && !codec.gapless) {
+    codec.bursts = head == ((uint64_t)VERSION_WITH_BURSTS << 32 | MAGIC);
+    if (head != ((uint64_t)VERSION << 32 | MAGIC) && !codec.bursts) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "scaler state: of another version");
     }

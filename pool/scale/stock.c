@@ -137,32 +137,6 @@ erlang_b(uint32_t s, double a)
            (1 - (s == UINT32_MAX ? 0 : poisson_tail(s + 1, a)));
 }
 
-/* P(N = s), negative binomial: r successes, each failure has chance q. */
-static double
-clumped_at(uint32_t s, double r, double q)
-{
-    int sign;
-
-    return exp(lgamma_r(s + r, &sign) - lgamma_r(r, &sign) -
-               lgamma_r((double)s + 1, &sign) + r * log1p(-q) + s * log(q));
-}
-
-/* P(N >= s) where the terms fall from s on. */
-static double
-clumped_tail(uint32_t s, double r, double q)
-{
-    double term = 1;
-    double sum = 1;
-    double k = s;
-
-    while (term > NEGLIGIBLE * sum) {
-        term *= q * (k + r) / (k + 1);
-        sum += term;
-        k += 1;
-    }
-    return clumped_at(s, r, q) * sum;
-}
-
 /* --- By the normal form --- */
 
 static double
@@ -369,43 +343,6 @@ queued_for(double miss, double a)
     return s;
 }
 
-/* The smallest s with P(N >= s) <= miss, negative binomial. The terms fall from
- * the mean on; below it they are summed up one by one. */
-static uint32_t
-clumped_for(double miss, double a, double idc)
-{
-    double r = a / (idc - 1);
-    double q = 1 - 1 / idc;
-    double step = 1 + sqrt(a * idc) / 16;
-    uint32_t s = stock_at(wp_stock_deviations(miss) * sqrt(idc), a);
-    uint32_t mean = stock_at(0, a);
-    double tail;
-    double at;
-
-    s = s > mean ? s : mean;
-    tail = clumped_tail(s, r, q);
-    while (s > mean && tail <= miss) {
-        s = step_back(s, &step);
-        s = s > mean ? s : mean;
-        tail = clumped_tail(s, r, q);
-    }
-    at = clumped_at(s, r, q);
-    while (tail > miss && s < UINT32_MAX) {
-        tail -= at;
-        at *= q * (s + r) / (s + 1.0);
-        s++;
-    }
-    while (s > 0) {
-        at *= s / (q * (s - 1 + r));
-        if (tail + at > miss) {
-            break;
-        }
-        s--;
-        tail += at;
-    }
-    return s;
-}
-
 uint32_t
 wp_stock_for_hit_rate(enum wp_miss miss, double hit, double a)
 {
@@ -435,20 +372,4 @@ wp_stock_for_cost(enum wp_miss miss, double rate_per_s, double miss_cost_s,
     s = stock_at(solve(gain, a / (saved + a)), a);
     return a <= WP_STOCK_EXACT_MAX ? erlang_for(1 / (saved + a), true, a, s)
                                    : s;
-}
-
-uint32_t
-wp_stock_for_dispersion(double hit, double a, double idc)
-{
-    WP_ASSERT(hit > 0 && hit < 1 && a >= 0 && isfinite(a) && isfinite(idc));
-    if (a == 0) {
-        return 0;
-    }
-    /* So near to Poisson the two laws are one. */
-    if (idc <= 1 + 1e-6) {
-        return queued_for(1 - hit, a);
-    }
-    return a <= WP_STOCK_EXACT_MAX
-               ? clumped_for(1 - hit, a, idc)
-               : stock_at(solve(above, 1 - hit) * sqrt(idc), a);
 }

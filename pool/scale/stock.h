@@ -45,12 +45,6 @@ uint32_t wp_stock_for_hit_rate(enum wp_miss miss, double hit, double a);
  *   rate * miss_cost_s * (miss(s) - miss(s+1)) <= idle(s+1) - idle(s). */
 uint32_t wp_stock_for_cost(enum wp_miss miss, double rate_per_s,
                            double miss_cost_s, double a);
-/* Demand that clumps: the smallest s such that a claim finds at most s - 1
- * claims in the lead time before it with probability hit, where that number has
- * the mean a and the index of dispersion idc = variance / mean. idc <= 1: as
- * Poisson; above it the negative binomial with these two moments, by its exact
- * tail. */
-uint32_t wp_stock_for_dispersion(double hit, double a, double idc);
 /* So many standard deviations above its mean a normal number is with a chance
  * of p, to 5e-4 (Hastings); 0 < p < 1. */
 double wp_stock_deviations(double p);

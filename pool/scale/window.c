@@ -116,7 +116,7 @@ wp_window_near(double tau_s)
     return i < WP_WINDOWS - 1 ? (unsigned)i : WP_WINDOWS - 1;
 }
 
-struct wp_level
+double
 wp_windows_level(const struct wp_windows *windows, double shortest_s,
                  double longest_s, double idc)
 {
@@ -124,8 +124,7 @@ wp_windows_level(const struct wp_windows *windows, double shortest_s,
     unsigned last = wp_window_near(longest_s);
     double low = 0;
     double high = INFINITY;
-    struct wp_level level = {wp_window_rate(windows, first),
-                             memory_s_of(windows, first)};
+    double level = wp_window_rate(windows, first);
 
     for (unsigned i = first; i <= last; i++) {
         double rate = wp_window_rate(windows, i);
@@ -136,12 +135,12 @@ wp_windows_level(const struct wp_windows *windows, double shortest_s,
         if (rate < low && wp_window_tau_s(i - 1) <= BEHIND_MAX * shortest_s) {
             /* It grows: this window is twice as far behind as the one before,
              * which is as far behind the rate of now. */
-            level.rate_per_s += level.rate_per_s - rate;
+            level += level - rate;
         }
         if (rate < low || rate > high) {
             break;
         }
-        level = (struct wp_level){rate, memory_s};
+        level = rate;
         low = fmax(low, rate - contradicts(i) * error);
         high = fmin(high, rate + contradicts(i) * error);
     }

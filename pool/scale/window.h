@@ -22,11 +22,6 @@ struct wp_windows {
     int64_t at_ns;            /* Up to where they have been faded. */
 };
 
-struct wp_level {
-    double rate_per_s;
-    double memory_s; /* The plain window that would be as exact. */
-};
-
 /* quiet_s: so long before the beginning nothing came, for all we know. Without
  * it the first claim would pass for an endless rate. */
 void wp_windows_init(struct wp_windows *windows, int64_t mono_ns,
@@ -41,13 +36,12 @@ double wp_window_tau_s(unsigned i);
 double wp_window_rate(const struct wp_windows *windows, unsigned i);
 /* The window with a time constant of about tau_s. */
 unsigned wp_window_near(double tau_s);
-/* The longest window from the one near shortest_s to the one near longest_s
- * that the shorter of these do not contradict, and where the rate grows its
- * rate as that will be without its delay. idc: variance over mean of the
+/* The rate of the longest window from the one near shortest_s to the one near
+ * longest_s that the shorter of these do not contradict; where the rate grows,
+ * as that will be without its delay. idc: variance over mean of the
  * counts; 1 for independent claims, less for regular ones, whose rate is known
  * the sooner. */
-struct wp_level wp_windows_level(const struct wp_windows *windows,
-                                 double shortest_s, double longest_s,
-                                 double idc);
+double wp_windows_level(const struct wp_windows *windows, double shortest_s,
+                        double longest_s, double idc);
 
 #endif

@@ -159,36 +159,6 @@ cost_queued(void **state)
     }
 }
 
-/* The negative binomial summed from 0; one success in a geometric law. */
-static void
-dispersion(void **state)
-{
-    static const double idcs[] = {1.01, 1.5, 4, 30};
-
-    (void)state;
-    for (double a = 0.05; a < WP_STOCK_EXACT_MAX; a *= 2.7) {
-        for (size_t i = 0; i < WP_ARRAY_LEN(idcs); i++) {
-            double r = a / (idcs[i] - 1);
-            double q = 1 - 1 / idcs[i];
-            double log_at = r * log1p(-q);
-            double below = exp(log_at);
-            uint32_t s = 1;
-
-            while (below < 0.99) {
-                log_at += log((s - 1 + r) / s * q);
-                below += exp(log_at);
-                s++;
-            }
-            assert_int_equal(wp_stock_for_dispersion(0.99, a, idcs[i]), s);
-        }
-    }
-    /* r = 1: P(N >= s) = q^s; 0.9^44 = 0.0097. */
-    assert_int_equal(wp_stock_for_dispersion(0.99, 9, 10), 44);
-    /* No clumping: as Poisson. */
-    assert_int_equal(wp_stock_for_dispersion(0.999, 42.5, 1), 65);
-    assert_int_equal(wp_stock_for_dispersion(0.999, 42.5, 0.3), 65);
-}
-
 static void
 deviations(void **state)
 {
@@ -269,7 +239,6 @@ edges(void **state)
     assert_true(wp_stock_idle(WP_MISS_LOST, 7, 0) == 7);
     assert_int_equal(wp_stock_for_hit_rate(WP_MISS_LOST, 0.999, 0), 0);
     assert_int_equal(wp_stock_for_cost(WP_MISS_LOST, 0, 9, 0), 0);
-    assert_int_equal(wp_stock_for_dispersion(0.9, 0, 5), 0);
     /* Far beyond every tail nothing is left, and nothing overflows. */
     assert_true(wp_stock_miss(WP_MISS_LOST, UINT32_MAX, 1) == 0);
     assert_true(wp_stock_miss(WP_MISS_QUEUED, UINT32_MAX, 1e6) == 0);
@@ -283,9 +252,8 @@ main(void)
         cmocka_unit_test(table),       cmocka_unit_test(recursions),
         cmocka_unit_test(idle_queued), cmocka_unit_test(smallest),
         cmocka_unit_test(cost_lost),   cmocka_unit_test(cost_queued),
-        cmocka_unit_test(cost_large),  cmocka_unit_test(dispersion),
-        cmocka_unit_test(deviations),  cmocka_unit_test(large),
-        cmocka_unit_test(edges),
+        cmocka_unit_test(cost_large),  cmocka_unit_test(deviations),
+        cmocka_unit_test(large),       cmocka_unit_test(edges),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
