@@ -131,6 +131,9 @@ struct wp_cluster_core {
     void *ctx;
     bool (*post)(void *ctx, void (*run)(void *arg, uint64_t a, uint64_t b),
                  void *arg, uint64_t a, uint64_t b);
+    /* Does the core know the records of all its pools? NULL: it always does. No
+     * sandbox is judged by its records before. Control thread. */
+    bool (*has_records)(void *ctx);
     /* This replica leads from now on, or does no more. The cluster's thread;
      * must not block. Leading: the daemon makes pools the keeper's (restored
      * sandboxes have been seen by then). */

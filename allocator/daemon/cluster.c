@@ -32,7 +32,8 @@ struct wp_daemon_cluster {
     uint8_t sandbox_key[WP_SANDBOX_KEY_LEN];
     uint8_t egress_key[WP_EGRESS_KEY_LEN];
     bool has_sandbox_key;
-    bool shared; /* Every replica knows the leases. */
+    bool shared;                   /* Every replica knows the leases. */
+    struct wp_daemon_redis *redis; /* NULL: another store. Borrowed. */
     /* Set by the cluster's thread, looked at by control. */
     _Atomic(bool) leads;
     _Atomic(bool) serves; /* Written by control, or before it runs. */
@@ -108,6 +109,14 @@ sign(void *ctx, const struct wp_claim_info *lease, struct wp_str audience,
 }
 
 /* --- Control thread --- */
+
+static bool
+has_records(void *ctx)
+{
+    const struct wp_daemon_cluster *self = ctx;
+
+    return wp_daemon_redis_is_read(self->redis);
+}
 
 void
 wp_daemon_cluster_turn(struct wp_daemon_cluster *self,
@@ -359,16 +368,19 @@ wp_daemon_cluster_port(struct wp_daemon_cluster *self)
 }
 
 enum wp_status
-wp_daemon_cluster_start(struct wp_daemon_cluster *self, struct wp_err *err)
+wp_daemon_cluster_start(struct wp_daemon_cluster *self,
+                        struct wp_daemon_redis *redis, struct wp_err *err)
 {
     const struct wp_cluster_core core = {
         .pools = self->core->pools,
         .ctx = self,
         .post = post,
+        .has_records = redis != NULL ? has_records : NULL,
         .on_leading = on_leading,
         .on_fatal = on_fatal,
     };
 
+    self->redis = redis;
     if (self->webhook != NULL) {
         if (wp_webhook_start(self->webhook, err) != WP_OK) {
             return err->status;

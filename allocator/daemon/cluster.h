@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "allocator/daemon/redis.h"
 #include "pool/backend.h"
 #include "proto/formats/sandbox_token.h"
 #include "pool/base/status.h"
@@ -27,9 +28,10 @@ struct wp_daemon_servers;
 struct wp_daemon_cluster *wp_daemon_cluster_create(struct wp_daemon_core *core,
                                                    struct wp_err *err);
 struct wp_backend wp_daemon_cluster_port(struct wp_daemon_cluster *self);
-/* After the control thread was started. */
+/* After the control thread was started. redis: NULL with another store. */
 WP_MUST_CHECK enum wp_status
-wp_daemon_cluster_start(struct wp_daemon_cluster *self, struct wp_err *err);
+wp_daemon_cluster_start(struct wp_daemon_cluster *self,
+                        struct wp_daemon_redis *redis, struct wp_err *err);
 /* Takes up or lays down what a leader does; the servers' health follows it.
  * Control thread, each turn. */
 void wp_daemon_cluster_turn(struct wp_daemon_cluster *self,

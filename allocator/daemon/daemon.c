@@ -385,7 +385,8 @@ start_keeper(struct wp_daemon *daemon, struct wp_err *err)
     struct wp_daemon_keeping keeping = keeping_of(daemon);
 
     if (daemon->cluster != NULL) {
-        return wp_daemon_cluster_start(daemon->cluster, err);
+        return wp_daemon_cluster_start(
+            daemon->cluster, wp_daemon_store_redis(daemon->store), err);
     }
     if (wp_daemon_is_keeper(&daemon->core)) {
         return WP_OK;

@@ -136,7 +136,9 @@ list_pools(struct wp_daemon_redis *r, struct wp_err *err)
 
     r->pools = calloc(n + WP_POOLS_MAX + 1, sizeof *r->pools);
     r->missed = calloc(n + WP_POOLS_MAX + 1, sizeof *r->missed);
-    if (known == NULL || r->pools == NULL || r->missed == NULL) {
+    r->read = calloc(n + WP_POOLS_MAX + 1, sizeof *r->read);
+    if (known == NULL || r->pools == NULL || r->missed == NULL ||
+        r->read == NULL) {
         free(known);
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
     }
@@ -391,6 +393,7 @@ wp_daemon_redis_close(struct wp_daemon_redis *r)
     (void)pthread_mutex_destroy(&r->lock);
     free(r->pools);
     free(r->missed);
+    free(r->read);
     explicit_bzero(&r->url, sizeof r->url);
     free(r);
 }

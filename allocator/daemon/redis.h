@@ -33,6 +33,9 @@ enum wp_status wp_daemon_redis_note_pools(const struct wp_daemon_redis *redis,
 /* Tells the core what was heard; returns when it is to be called again at the
  * latest. Control thread. */
 int64_t wp_daemon_redis_run(struct wp_daemon_redis *redis);
+/* Does the core know the records of all its pools, as far as this store keeps
+ * them? Control thread. */
+bool wp_daemon_redis_is_read(struct wp_daemon_redis *redis);
 /* Is another replica the keeper, as far as was heard? Its name goes to host.
  * Any thread. */
 bool wp_daemon_redis_other_keeper(struct wp_daemon_redis *redis, char *host,

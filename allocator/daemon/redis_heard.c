@@ -124,15 +124,28 @@ wp_daemon_redis_sink(struct wp_daemon_redis *r)
 
 /* --- What is heard, on its way to the core; the control thread --- */
 
+/* UINT32_MAX: it is not kept here. */
+static uint32_t
+index_of(const struct wp_daemon_redis *r, const char *pool_namespace,
+         const char *pool)
+{
+    for (uint32_t i = 0; i < r->n_pools; i++) {
+        if (strcmp(r->pools[i].pool, pool) == 0 &&
+            strcmp(r->pools[i].pool_namespace, pool_namespace) == 0) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
 /* The core has no slot for it now, or not its pool. */
 static void
 note_missed(struct wp_daemon_redis *r, const struct wp_lease_record *record)
 {
-    for (uint32_t i = 0; i < r->n_pools; i++) {
-        if (strcmp(r->pools[i].pool, record->pool) == 0 &&
-            strcmp(r->pools[i].pool_namespace, record->pool_namespace) == 0) {
-            r->missed[i] = true;
-        }
+    uint32_t i = index_of(r, record->pool_namespace, record->pool);
+
+    if (i != UINT32_MAX) {
+        r->missed[i] = true;
     }
 }
 
@@ -187,7 +200,12 @@ take(struct wp_daemon_redis *r, const struct wp_daemon_redis_change *change)
     if (change->kind == CHANGE_SYNC_BEGIN) {
         wp_pools_sync_begin(pools, index);
     } else {
+        uint32_t i = index_of(r, record->pool_namespace, record->pool);
+
         wp_pools_sync_end(pools, index);
+        if (i != UINT32_MAX) {
+            r->read[i] = true;
+        }
     }
 }
 
@@ -230,6 +248,27 @@ take_in_pool(struct wp_daemon_redis *r, const struct wp_pool_spec *spec)
                          wp_kv_str("pool", spec->name), wp_kv_err(&err));
         }
     }
+}
+
+bool
+wp_daemon_redis_is_read(struct wp_daemon_redis *r)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < wp_pools_count(r->core->pools); i++) {
+        struct wp_pool_stats stats;
+        uint32_t index;
+
+        wp_pools_stats(r->core->pools, i, &stats);
+        if (stats.gone) {
+            continue;
+        }
+        take_in_pool(r, &stats.spec);
+        index = index_of(r, stats.spec.pool_namespace, stats.spec.name);
+        /* Of one that finds no room nothing is kept. */
+        all = all && (index == UINT32_MAX || r->read[index]);
+    }
+    return all;
 }
 
 void

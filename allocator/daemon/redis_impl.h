@@ -39,6 +39,7 @@ struct wp_daemon_redis {
     bool keeper_said;
     bool full_logged;     /* There is no room for another pool. */
     bool *missed;         /* Owned. Of that pool a record was left out. */
+    bool *read;           /* Owned. Of that pool all were told once. */
     int64_t missed_at_ns; /* When they are read again at the earliest. */
     int64_t missed_pause_ns;
 

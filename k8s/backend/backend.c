@@ -327,6 +327,8 @@ wp_cluster_backend_create(struct wp_parts *parts, struct wp_err *err)
             wp_parts_queue(parts, WORKERS_MAX, wp_backend_reconcile, backend);
         backend->channel = wp_cluster_channel_create(parts);
         backend->fresh = wp_fresh_list_create(parts);
+        backend->records =
+            evtimer_new(parts->base, wp_backend_on_records, backend);
         backend->bindable =
             wp_bindable_create(parts->stores[WP_KIND_SANDBOX_TEMPLATE]);
         atomic_init(&backend->binds, 0);
@@ -334,7 +336,7 @@ wp_cluster_backend_create(struct wp_parts *parts, struct wp_err *err)
     }
     if (backend == NULL || backend->refs == NULL || backend->queue == NULL ||
         backend->channel == NULL || backend->fresh == NULL ||
-        backend->bindable == NULL) {
+        backend->records == NULL || backend->bindable == NULL) {
         wp_cluster_backend_destroy(backend);
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
         return NULL;
@@ -355,6 +357,9 @@ wp_cluster_backend_destroy(struct wp_cluster_backend *backend)
         wp_backend_drop_sweep(backend);
     }
     wp_fresh_list_destroy(backend->fresh);
+    if (backend->records != NULL) {
+        event_free(backend->records);
+    }
     wp_cluster_channel_destroy(backend->channel);
     wp_work_queue_destroy(backend->queue);
     wp_sandbox_refs_destroy(backend->refs);

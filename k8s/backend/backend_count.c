@@ -4,6 +4,10 @@
 #include "k8s/backend/backend_impl.h"
 #include "pool/base/assert.h"
 
+enum {
+    RECORDS_AGAIN_US = 10000,
+};
+
 /* --- Counting --- */
 
 /* An order that is not begun will not be. */
@@ -162,6 +166,7 @@ void
 wp_backend_drop_sweep(struct wp_cluster_backend *backend)
 {
     wp_fresh_list_cancel(backend->fresh);
+    (void)event_del(backend->records);
     if (backend->sweeping != NULL) {
         wp_backend_message_drop(backend->sweeping);
         backend->sweeping = NULL;
@@ -175,11 +180,10 @@ look_at_entry(void *ctx, struct wp_sandbox_ref *entry)
     wp_backend_wake(ctx, entry->ns, entry->name);
 }
 
-/* What the leader before this one has made is in the store by now. */
+/* The core is told of each sandbox, and then that those were all. */
 static void
-on_listed(void *ctx)
+count_all(struct wp_cluster_backend *backend)
 {
-    struct wp_cluster_backend *backend = ctx;
     struct wp_backend_message *message =
         WP_CONTAINER_OF(backend->sweeping, struct wp_backend_message, base);
 
@@ -189,6 +193,65 @@ on_listed(void *ctx)
     wp_store_walk(backend->parts->stores[WP_KIND_SANDBOX], ask_of_each,
                   backend);
     begin_count(backend, message);
+}
+
+static void
+take_records(struct wp_cluster_message *from)
+{
+    struct wp_backend_message *records =
+        WP_CONTAINER_OF(from, struct wp_backend_message, base);
+    struct wp_cluster_backend *backend = records->backend;
+
+    if (records->epoch == backend->epoch && records->has_records) {
+        count_all(backend);
+    } else if (records->epoch == backend->epoch) {
+        const struct timeval again = {.tv_usec = RECORDS_AGAIN_US};
+
+        (void)event_add(backend->records, &again);
+    }
+    free(records);
+}
+
+/* On the control thread. */
+static void
+see_records(struct wp_cluster_message *from)
+{
+    struct wp_backend_message *records =
+        WP_CONTAINER_OF(from, struct wp_backend_message, base);
+    const struct wp_cluster_core *core = &records->backend->parts->core;
+
+    records->has_records =
+        core->has_records == NULL || core->has_records(core->ctx);
+    records->base.run = take_records;
+    wp_cluster_channel_to_cluster(records->backend->channel, &records->base);
+}
+
+/* A sandbox that the core takes for unknown is a new one, or nobody's; a record
+ * that comes after that is taken for one of a sandbox that is gone. */
+static void
+await_records(struct wp_cluster_backend *backend)
+{
+    struct wp_backend_message *records =
+        wp_backend_message(backend, see_records);
+
+    WP_ASSERT(records != NULL);
+    records->epoch = backend->epoch;
+    wp_cluster_channel_to_control(backend->channel, &records->base);
+}
+
+void
+wp_backend_on_records(int fd, short what, void *backend)
+{
+    (void)fd;
+    (void)what;
+    await_records(backend);
+}
+
+/* What the leader before this one has made is in the store by now. */
+static void
+on_listed(void *backend)
+{
+    await_records(backend);
 }
 
 void

@@ -32,6 +32,7 @@ struct wp_cluster_backend {
     uint32_t epoch;            /* Counts activations and their ends. */
     uint32_t count_nr;         /* The newest count of what there is. */
     bool counting;             /* It is under way: nothing is made. */
+    struct event *records;     /* Owned; the core is asked for them again. */
     bool doubtful;             /* Nor now. */
     int64_t say_delay_from_ns; /* The next line on orders that take long. */
     void (*ready)(void *ctx);
@@ -53,10 +54,11 @@ struct wp_backend_message {
     char name[WP_SANDBOX_NAME_MAX + 1];
     struct wp_lease_note note;      /* leased; ask, when there is a record. */
     struct wp_lease_record *record; /* ask: to be rebuilt; NULL. Owned. */
-    uint32_t epoch;                 /* swept */
+    uint32_t epoch;                 /* swept, records */
     uint32_t count_nr;              /* swept, counted */
     bool pooled;                    /* ask: it may be new to the core. */
     bool is_new;                    /* Its answer: it was. */
+    bool has_records;               /* records' answer */
     bool is_ending; /* The same: the slot that it had is not free yet. */
 };
 
@@ -106,6 +108,8 @@ bool wp_backend_makes(const struct wp_cluster_backend *backend);
  * them no order is begun. While this replica leads. */
 void wp_backend_count(struct wp_cluster_backend *backend);
 /* What waits for a list before the core gives up what it misses is over. */
+/* Of backend->records. */
+void wp_backend_on_records(int fd, short what, void *backend);
 void wp_backend_drop_sweep(struct wp_cluster_backend *backend);
 
 /* --- backend_work.c --- */

@@ -168,6 +168,72 @@ def test_killed_behind_the_answer(w):
         assert item["status"]["sandbox"]["name"] not in held.values()
 
 
+# By hand, with the numbers of the proof: WARMPOOL_LONG=1.
+KILLS, ROLL_OUTS = (20, 5) if os.environ.get("WARMPOOL_LONG") else (2, 1)
+
+
+def check_leases(daemon, w, held):
+    """Each id has the sandbox that it was given, and no other id has that."""
+    wait_for("the daemon", lambda: ctl(
+        daemon, "get", next(iter(held)), check=False).returncode == 0)
+    for claim_id, name in held.items():
+        assert claim(daemon, w, claim_id)["sandbox"] == name, claim_id
+    assert len(set(held.values())) == len(held)
+
+
+def take_one(daemon, w, held, store):
+    claim_id = f"g{len(held)}"
+    held[claim_id] = claim(daemon, w, claim_id)["sandbox"]
+    if store == "memory":  # It promises no more than what the Sandbox tells.
+        wait_adopted(w, held[claim_id], claim_id)
+
+
+def outlive(w, store, settings):
+    daemon = w.daemon("r0", lease_store=store, **settings)
+    w.template()
+    w.pool("p", 3)
+    held = {}
+    for _ in range(3):
+        take_one(daemon, w, held, store)
+    for _ in range(KILLS):
+        daemon.restart()
+        check_leases(daemon, w, held)
+        take_one(daemon, w, held, store)
+    for i in range(ROLL_OUTS):
+        before = daemon
+        if store == "sqlite":  # One at a time has the file.
+            daemon.stop()
+            daemon.start()
+        else:
+            daemon = w.daemon(f"r{i + 1}", lease_store=store, **settings)
+            wait_for("the next replica", lambda one=daemon: ctl(
+                one, "pools", check=False).returncode == 0)
+            before.stop()
+        check_leases(daemon, w, held)
+        take_one(daemon, w, held, store)
+    for claim_id in held:
+        ctl(daemon, "release", claim_id)
+    for name in held.values():
+        w.wait_gone("Sandbox", name)
+    print(f"     {store}: {KILLS} kills, {ROLL_OUTS} roll-outs, {len(held)} "
+          "leases, none lost")
+
+
+def test_outlive_memory(w):
+    """Kills and roll-outs: no lease is lost, and no id has two sandboxes."""
+    outlive(w, "memory", {})
+
+
+def test_outlive_sqlite(w):
+    """The same with leases in a file."""
+    outlive(w, "sqlite", {"lease_store_path": w.dir / "outlive.db"})
+
+
+def test_outlive_redis(w):
+    """The same in Redis."""
+    outlive(w, "redis", {"redis_url": redis(w), "redis_prefix": "outlive"})
+
+
 def test_somebody_else_takes_it(w):
     """A sandbox that another controller gives away under a lease: its holder is
     told, and the new owner keeps it."""

@@ -159,10 +159,16 @@ ready(void *ctx)
 }
 
 void
-wp_cluster_rig_lead(struct wp_cluster_rig *rig)
+wp_cluster_rig_begin_to_lead(struct wp_cluster_rig *rig)
 {
     rig->parts.active = true;
     wp_cluster_backend_activate(rig->backend, ready, rig);
+}
+
+void
+wp_cluster_rig_lead(struct wp_cluster_rig *rig)
+{
+    wp_cluster_rig_begin_to_lead(rig);
     wp_cluster_rig_settle(rig);
 }
 

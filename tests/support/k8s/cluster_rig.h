@@ -47,6 +47,8 @@ void wp_cluster_rig_init(struct wp_cluster_rig *rig, int replicas,
 void wp_cluster_rig_fini(struct wp_cluster_rig *rig);
 /* It leads, and the core is the keeper once it was told of everything. */
 void wp_cluster_rig_lead(struct wp_cluster_rig *rig);
+/* The same, but nothing is waited for. */
+void wp_cluster_rig_begin_to_lead(struct wp_cluster_rig *rig);
 void wp_cluster_rig_follow(struct wp_cluster_rig *rig);
 /* A rig that leads, on the store that keeps nothing. */
 void wp_cluster_rig_start(struct wp_cluster_rig *rig, int replicas);

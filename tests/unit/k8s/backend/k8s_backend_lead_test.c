@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -131,6 +132,80 @@ what_was_taken_meanwhile_is_not_offered(void **state)
 }
 
 /* --- A restart with a store that keeps records --- */
+
+static bool records_are_there;
+
+static bool
+has_records(void *ctx)
+{
+    (void)ctx;
+    return records_are_there;
+}
+
+static void
+run_parts(void)
+{
+    for (int part = 0; part < WP_CLUSTER_RIG_PARTS; part++) {
+        wp_cluster_rig_run(&rig, (enum wp_cluster_rig_part)part);
+    }
+    (void)usleep(1000);
+}
+
+/* A store may tell of a pool's records long after the pool came: until then
+ * nobody is taken for unknown, and no lease for one of a sandbox that is gone.
+ */
+static void
+records_that_come_late_are_waited_for(void **state)
+{
+    static struct wp_model_store store;
+    static struct wp_cluster_rig before;
+    struct wp_lease_store port;
+    struct wp_claim_info info;
+    struct wp_claim held;
+
+    (void)state;
+    wp_model_init(&store, false);
+    port = wp_model_port(&store, 0);
+    wp_cluster_rig_init(&rig, 1, &port);
+    wp_cluster_rig_lead(&rig);
+    wp_cluster_rig_all_ready(&rig);
+    assert_int_equal(wp_cluster_rig_claim(&rig, &held, "kept", ""), WP_OK);
+    wp_cluster_rig_settle(&rig);
+    wp_cluster_rig_all_ready(&rig);
+    before = rig;
+    wp_cluster_rig_init(&rig, 1, &port);
+    for (uint32_t i = 0; i < 2; i++) {
+        char *text = json_dumps(wp_recorder_object_at(before.api, KIND, i), 0);
+
+        (void)wp_recorder_put(rig.api, KIND, text);
+        free(text);
+    }
+    wp_recorder_notify(rig.api);
+    records_are_there = false;
+    rig.parts.core.has_records = has_records;
+    wp_cluster_rig_begin_to_lead(&rig);
+    for (int i = 0; i < 50; i++) {
+        run_parts();
+    }
+    assert_int_equal(rig.readied, 0);
+    wp_model_load(&store, rig.pools);
+    records_are_there = true;
+    for (int i = 0; rig.readied == 0; i++) {
+        assert_true(i < 60000);
+        run_parts();
+    }
+    wp_cluster_rig_settle(&rig);
+    wp_cluster_rig_all_ready(&rig);
+    assert_int_equal(wp_pools_get(rig.pools, WP_STR(""), WP_STR("kept"), &info),
+                     WP_OK);
+    assert_string_equal(info.sandbox, held.grant.sandbox);
+    assert_int_equal(wp_cluster_rig_stats(&rig).leased, 1);
+    assert_int_equal(wp_cluster_rig_stats(&rig).lost_total, 0);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
+    wp_cluster_rig_fini(&rig);
+    rig = before;
+    wp_cluster_rig_fini(&rig);
+}
 
 static void
 records_and_objects_find_each_other_again(void **state)
@@ -273,6 +348,7 @@ main(void)
         cmocka_unit_test(a_change_of_leaders_and_back_loses_nothing),
         cmocka_unit_test(what_was_taken_meanwhile_is_not_offered),
         cmocka_unit_test(records_and_objects_find_each_other_again),
+        cmocka_unit_test(records_that_come_late_are_waited_for),
         cmocka_unit_test(nothing_is_lost_that_the_watch_has_not_told_of),
     };
 
