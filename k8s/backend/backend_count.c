@@ -3,9 +3,11 @@
 
 #include "k8s/backend/backend_impl.h"
 #include "pool/base/assert.h"
+#include "pool/base/log.h"
 
 enum {
     RECORDS_AGAIN_US = 10000,
+    RECORDS_SAID = 500, /* So often it was asked between two words of that. */
 };
 
 /* --- Counting --- */
@@ -207,6 +209,10 @@ take_records(struct wp_cluster_message *from)
     } else if (records->epoch == backend->epoch) {
         const struct timeval again = {.tv_usec = RECORDS_AGAIN_US};
 
+        if (++backend->records_asked % RECORDS_SAID == 0) {
+            wp_log_warn("the lease store has not told of all pools: this "
+                        "replica does not serve as the leader yet");
+        }
         (void)event_add(backend->records, &again);
     }
     free(records);
@@ -262,6 +268,7 @@ wp_cluster_backend_activate(struct wp_cluster_backend *backend,
 
     WP_ASSERT(message != NULL && backend->parts->active);
     backend->epoch++;
+    backend->records_asked = 0;
     backend->ready = ready;
     backend->ready_ctx = ctx;
     backend->counting = true; /* Before anything is looked at. */

@@ -33,6 +33,7 @@ struct wp_cluster_backend {
     uint32_t count_nr;         /* The newest count of what there is. */
     bool counting;             /* It is under way: nothing is made. */
     struct event *records;     /* Owned; the core is asked for them again. */
+    uint32_t records_asked;    /* How often, since it began to lead. */
     bool doubtful;             /* Nor now. */
     int64_t say_delay_from_ns; /* The next line on orders that take long. */
     void (*ready)(void *ctx);
