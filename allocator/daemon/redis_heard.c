@@ -149,6 +149,19 @@ note_missed(struct wp_daemon_redis *r, const struct wp_lease_record *record)
     }
 }
 
+/* All records of the pool were told. Those of a pool that the core did not know
+ * yet, if there were any, are read again. */
+static void
+note_read(struct wp_daemon_redis *r, const struct wp_lease_record *record,
+          bool is_known)
+{
+    uint32_t i = index_of(r, record->pool_namespace, record->pool);
+
+    if (i != UINT32_MAX && (is_known || !r->missed[i])) {
+        r->read[i] = true;
+    }
+}
+
 static void
 read_missed(struct wp_daemon_redis *r, int64_t now_ns)
 {
@@ -194,18 +207,16 @@ take(struct wp_daemon_redis *r, const struct wp_daemon_redis_change *change)
     }
     index = wp_pools_index_of_records(
         pools, wp_str_from(record->pool_namespace), wp_str_from(record->pool));
+    if (change->kind == CHANGE_SYNC_END) {
+        note_read(r, record, index != UINT32_MAX);
+    }
     if (index == UINT32_MAX) {
         return;
     }
     if (change->kind == CHANGE_SYNC_BEGIN) {
         wp_pools_sync_begin(pools, index);
     } else {
-        uint32_t i = index_of(r, record->pool_namespace, record->pool);
-
         wp_pools_sync_end(pools, index);
-        if (i != UINT32_MAX) {
-            r->read[i] = true;
-        }
     }
 }
 
