@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -37,6 +38,14 @@ def tar_of(*files):
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
     return out.getvalue()
+
+
+def heeds(pid, number):
+    """Does the process block or catch the signal?"""
+    masks = [int(line.split()[1], 16)
+             for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+             if line.startswith(("SigBlk:", "SigCgt:"))]
+    return any(mask >> (number - 1) & 1 for mask in masks)
 
 
 class ClaimFiles(unittest.TestCase):
@@ -301,6 +310,7 @@ class ClaimFiles(unittest.TestCase):
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.dir,
                 env=self.environment()) as child:
             eventually(lambda: self.daemon.pool().leased == 1, "its lease")
+            eventually(lambda: heeds(child.pid, signal.SIGINT), "its upload")
             time.sleep(0.05)
             child.send_signal(signal.SIGINT)
             out, errors = child.communicate(timeout=PATIENCE)
