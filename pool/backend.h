@@ -79,7 +79,9 @@ struct wp_backend_ops {
      * answer; again for all of them when this process becomes the keeper; and,
      * with a store that keeps nothing, or when the lease is kept by use, when
      * its deadline has moved. A backend that is not foreign hears of pools only
-     * that freeze their sandboxes or keep their leases. The keeper only.
+     * that freeze their sandboxes or keep their leases; one that is foreign may
+     * hear of a sandbox that it has not: it looks for it, and reports that it
+     * is lost and destroyed when it is not there. The keeper only.
      * Control thread; must not block. May be NULL. */
     void (*leased)(void *self, const struct wp_lease_notice *notice);
 

@@ -110,14 +110,21 @@ tell(struct wp_recovery *recovery, const struct wp_lease_record *record,
                : wp_lease_redis_assert_record(recovery->redis, record, err);
 }
 
-/* *refused is set when a claim has another sandbox in Redis. */
+/* *refused is set when a claim has another sandbox in Redis. NULL: of such a
+ * claim two leases are told, and nobody knows which one is over. This one's
+ * sandbox ends, so that no other claim has it beside a holder. */
 static enum wp_status
-assert_chunk(const struct known *known, bool *refused, struct wp_err *err)
+assert_chunk(struct known *known, bool *refused, struct wp_err *err)
 {
     for (uint32_t i = 0; i < known->n; i++) {
         enum wp_status status = tell(known->recovery, &known->records[i], err);
 
-        *refused = *refused || status == WP_ALREADY_EXISTS;
+        if (status == WP_ALREADY_EXISTS && refused == NULL) {
+            known->records[i].state = WP_RECORD_ENDED;
+            status = tell(known->recovery, &known->records[i], err);
+        } else if (status == WP_ALREADY_EXISTS) {
+            *refused = true;
+        }
         /* Where Redis knows more, it tells. */
         if (status != WP_OK && status != WP_ABORTED &&
             status != WP_ALREADY_EXISTS) {
@@ -239,9 +246,7 @@ static enum wp_status
 restore_again(struct wp_recovery *recovery,
               const struct wp_lease_redis_pool *pool, struct wp_err *err)
 {
-    bool ignored = false; /* The claim has that sandbox indeed. */
-
-    return assert_all(recovery, pool, &ignored, err);
+    return assert_all(recovery, pool, NULL, err);
 }
 
 /* *refused: some are to be restored again once the keeper has ended. */

@@ -102,6 +102,32 @@ take_end(struct wp_cluster_message *from)
     free(end);
 }
 
+/* The core has read of a lease after all sandboxes were counted: it is of a
+ * pool that came anew. NULL: its sandbox is gone, or nobody can tell now. */
+static struct wp_sandbox_ref *
+find_late(struct wp_cluster_backend *backend, struct wp_backend_message *leased)
+{
+    const struct wp_object *sandbox = wp_store_find(
+        backend->parts->stores[WP_KIND_SANDBOX], leased->ns, leased->name);
+    struct wp_pools *pools = backend->parts->core.pools;
+    uint8_t uid[WP_UID_LEN];
+
+    if (!backend->parts->active || backend->doubtful) {
+        return NULL;
+    }
+    if (sandbox == NULL || sandbox->deleting ||
+        !wp_sandbox_core_uid(sandbox, uid) ||
+        memcmp(uid, leased->uid, sizeof uid) != 0) {
+        wp_pools_on_lost(pools, leased->ref,
+                         WP_STR("it was gone when its pool came back"));
+        wp_pools_on_destroyed(pools, leased->ref);
+        return NULL;
+    }
+    leased->pooled = wp_backend_is_pooled(backend, sandbox);
+    wp_backend_add_found(backend, leased);
+    return wp_sandbox_refs_find_ref(backend->refs, leased->ref);
+}
+
 static void
 take_lease(struct wp_cluster_message *from)
 {
@@ -111,6 +137,9 @@ take_lease(struct wp_cluster_message *from)
     struct wp_sandbox_ref *entry =
         wp_sandbox_refs_find_ref(backend->refs, leased->ref);
 
+    if (entry == NULL) {
+        entry = find_late(backend, leased);
+    }
     if (entry != NULL) {
         wp_backend_set_lease(backend, entry, &leased->note);
         wp_backend_wake(backend, entry->ns, entry->name);
@@ -182,7 +211,11 @@ port_leased(void *self, const struct wp_lease_notice *notice)
     message->note.granted_wall_ms = notice->granted_wall_ms;
     message->note.fingerprint = notice->fingerprint;
     message->note.served = notice->served;
-    if (!wp_str_copy(notice->pool, message->note.pool,
+    memcpy(message->uid, notice->uid, sizeof message->uid);
+    if (!wp_str_copy(notice->pool_namespace, message->ns, sizeof message->ns) ||
+        !wp_str_copy(notice->sandbox, message->name, sizeof message->name) ||
+        !wp_str_copy(notice->pool, message->pool, sizeof message->pool) ||
+        !wp_str_copy(notice->pool, message->note.pool,
                      sizeof message->note.pool) ||
         !wp_str_copy(notice->claim_id, message->note.claim_id,
                      sizeof message->note.claim_id) ||

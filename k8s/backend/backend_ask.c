@@ -5,10 +5,9 @@
 #include "pool/base/assert.h"
 #include "pool/base/log.h"
 
-/* An object that the core has a slot for. */
-static void
-add_found(struct wp_cluster_backend *backend,
-          const struct wp_backend_message *answer)
+void
+wp_backend_add_found(struct wp_cluster_backend *backend,
+                     const struct wp_backend_message *answer)
 {
     const struct wp_object *sandbox = wp_store_find(
         backend->parts->stores[WP_KIND_SANDBOX], answer->ns, answer->name);
@@ -57,7 +56,7 @@ take_answer(struct wp_cluster_message *from)
 
     if (known &&
         wp_sandbox_refs_find(backend->refs, answer->ns, answer->name) == NULL) {
-        add_found(backend, answer);
+        wp_backend_add_found(backend, answer);
     }
     if (known) {
         wp_backend_wake(backend, answer->ns, answer->name);

@@ -96,6 +96,11 @@ void wp_backend_wake(struct wp_cluster_backend *backend, const char *ns,
 
 /* --- backend_ask.c --- */
 
+/* An object of no entry, which the core has a slot for: answer has its ref, uid
+ * and names, and whether it is in its pool. */
+void wp_backend_add_found(struct wp_cluster_backend *backend,
+                          const struct wp_backend_message *answer);
+
 /* Asks the core for the slot of an object that has none here. */
 void wp_backend_ask(struct wp_cluster_backend *backend,
                     const struct wp_object *sandbox);

@@ -47,6 +47,7 @@ wp_pools_sync_end(struct wp_pools *pools, uint32_t pool_index)
             wp_records_apply(pools, ref, &none);
         }
     }
+    wp_pools_at(pools, pool_index)->unread = false;
 }
 
 /* The claim's part of a record. False when it is just changing. */
@@ -196,6 +197,9 @@ void
 wp_pools_lose_unseen(struct wp_pools *pools)
 {
     pools->swept = true;
+    for (uint32_t i = 0; i < wp_pools_count(pools); i++) {
+        wp_pools_at(pools, i)->unread = false;
+    }
     atomic_store_explicit(&pools->holds_unseen, false, memory_order_relaxed);
     for (uint32_t i = 0; i < wp_slots_used_max(&pools->slots); i++) {
         struct wp_slot *slot = wp_slot_at(&pools->slots, i);

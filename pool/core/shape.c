@@ -359,6 +359,7 @@ wp_pools_add(struct wp_pools *pools, const struct wp_pool_spec *spec,
                               "pool '%s': no room for it; at most %d pools",
                               spec->name, WP_POOLS_MAX);
         }
+        pool->unread = pools->swept;
         /* Publish the pool: paired with the acquires in at, find and count. */
         atomic_store_explicit(&pools->pool[pool->index], pool,
                               memory_order_release);

@@ -84,6 +84,18 @@ refuse_record(struct wp_pools *pools)
                                     memory_order_relaxed);
 }
 
+/* A pool that came after the sandboxes were counted. A foreign backend may have
+ * some of it: it hears of their leases, and says if they are gone. */
+static bool
+hears_of_late(const struct wp_pools *pools, const struct wp_pool *pool,
+              const struct wp_lease_record *record)
+{
+    const struct wp_backend_ops *ops = pools->config.backend.ops;
+
+    return pool->unread && wp_record_is_claimed(record->state) &&
+           ops->foreign && ops->leased != NULL;
+}
+
 static void
 restore(struct wp_pools *pools, struct wp_pool *pool,
         const struct wp_lease_record *record)
@@ -117,7 +129,7 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
                     wp_pools_map_hash(pools, wp_str_from(record->sandbox)),
                     ref.index);
     atomic_store_explicit(&slot->fence, record->fence, memory_order_relaxed);
-    if (pools->swept) {
+    if (pools->swept && !hears_of_late(pools, pool, record)) {
         /* Old news of a sandbox that is forgotten, or the last words of a
          * keeper that is gone: nothing is left of it but perhaps the record. */
         moved =

@@ -153,6 +153,7 @@ struct wp_pool {
     struct wp_pool_turns *turns;        /* turn.c */
     uint64_t granted_elsewhere;         /* Claims at other replicas. */
     uint64_t removed_nr;                /* In which order pools were removed. */
+    bool unread; /* It came to a keeper, and its records are not all told. */
     struct wp_pool *next_retired;
     /* What the slots had counted for another pool of this index. */
     _Atomic(uint64_t) created_before;

@@ -414,6 +414,27 @@ take_binding(struct sim *sim, void *ctx, uint64_t arg)
     sim_send(sim, back_ns, binding->from, end_bind, binding);
 }
 
+/* A sandbox is bound once it says whose it is, so that no next process takes it
+ * for an idle one. */
+static void
+begin_bind(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_binding *binding = ctx;
+    bool waits = sim->profile.noted && !binding->sandbox->note.there;
+
+    if (!sim_replica_lives(binding->from, binding->life)) {
+        end_bind(sim, binding, arg);
+    } else if (waits && sim->now_ns + SIM_MS < binding->until_ns) {
+        sim_send(sim, SIM_MS, NULL, begin_bind, binding);
+    } else if (waits) {
+        sim_send(sim, binding->until_ns - sim->now_ns, binding->from, end_bind,
+                 binding);
+    } else {
+        sim_send(sim, sim_between(sim, 1, 10 * SIM_MS), NULL, take_binding,
+                 binding);
+    }
+}
+
 static enum wp_status
 refuse_bind(struct wp_bind_op *op, enum wp_status status)
 {
@@ -453,8 +474,7 @@ bind(void *self, struct wp_bind_op *op)
     binding->fingerprint = op->binding->fingerprint;
     binding->until_ns = sim->now_ns + op->within_ns;
     sandbox->binding = binding;
-    sim_send(sim, sim_between(sim, 1, 10 * SIM_MS), NULL, take_binding,
-             binding);
+    sim_send(sim, 1, NULL, begin_bind, binding);
     return WP_PENDING;
 }
 

@@ -389,8 +389,16 @@ tell(struct sim *sim, void *ctx, uint64_t arg)
         return;
     }
     for (uint32_t i = 0; i < replica->n_telling; i++) {
-        if (!assert_record(replica, kept, &replica->telling[i]) &&
-            !replica->again) {
+        struct wp_lease_record *told = &replica->telling[i];
+
+        if (assert_record(replica, kept, told)) {
+            continue;
+        }
+        if (replica->again) {
+            /* Two are held for one claim: this one is nobody else's, ever. */
+            told->state = WP_RECORD_ENDED;
+            (void)assert_record(replica, kept, told);
+        } else {
             sim->n_met[SIM_MET_REFUSED]++;
             replica->refused = !WP_MUTANT(SECOND_LEASE_NOT_TOLD);
         }

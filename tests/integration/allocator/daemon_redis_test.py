@@ -621,6 +621,33 @@ class Store(Rig):
         for lease in second.values():
             self.assertTrue(keeper.release(lease).was_held)
 
+    def test_of_two_leases_of_one_claim_one_ends(self):
+        """A replica that had lost touch has told of the claim's past lease, and
+        Redis has forgotten the present one: nobody else is given its sandbox."""
+        keeper = self.start("a").wait_full(3)
+        name = "warmpool:{default/quickstart}"
+
+        def records():
+            return {x: self.redis.ask("HGET", name, "r" + x).strip()
+                    for x in self.uids()}
+
+        before = records()
+        lease = keeper.claim("twice")
+        keeper.wait_full(3)
+        after = records()
+        mine = next(x for x in before if after[x][1] == "2")
+        other = next(x for x in before if x != mine)
+        part = 45 + int(after[mine][42:45])
+        end = 45 + int(after[other][42:45])
+        past = (after[mine][:2] + f"{int(after[other][2:22]) + 1:020}" +
+                after[mine][22:42] + after[other][42:end] + after[mine][part:])
+        self.redis.ask("HSET", name, "r" + mine, before[mine], "r" + other,
+                       past, "c00twice", "r" + other, "g", "o" + 16 * "0")
+        eventually(lambda: self.granted(keeper.claim, "next"), "claims go on")
+        self.assertEqual(records()[mine][:2], "14")  # Nobody's any more.
+        others = [keeper.claim(f"more{i}").sandbox for i in range(4)]
+        self.assertNotIn(lease.sandbox, others)
+
     def test_claims_on_both_get_different_sandboxes(self):
         keeper = self.start("a", replicas=30).wait_full(30)
         follower = self.start("b", replicas=30).wait_full(30)

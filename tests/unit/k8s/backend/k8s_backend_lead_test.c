@@ -133,6 +133,68 @@ what_was_taken_meanwhile_is_not_offered(void **state)
 
 /* --- A restart with a store that keeps records --- */
 
+static struct wp_model_store store;
+static struct wp_lease_store port;
+static struct wp_cluster_rig before; /* The process that is gone. */
+
+static void
+begin_with_records(int replicas)
+{
+    wp_model_init(&store, false);
+    port = wp_model_port(&store, 0);
+    wp_cluster_rig_init(&rig, replicas, &port);
+    wp_cluster_rig_lead(&rig);
+    wp_cluster_rig_all_ready(&rig);
+}
+
+/* Records and objects are the same, but for the Sandbox of this name. */
+static void
+begin_next_process(int replicas, const char *without, bool hold)
+{
+    before = rig;
+    wp_cluster_rig_init(&rig, replicas, &port);
+    wp_recorder_hold(rig.api, hold);
+    for (uint32_t i = 0; i < wp_recorder_objects(before.api, KIND); i++) {
+        const json_t *object = wp_recorder_object_at(before.api, KIND, i);
+        char *text = json_dumps(object, 0);
+
+        if (strcmp(wp_json_text(object, "metadata", "name", NULL), without) !=
+            0) {
+            (void)wp_recorder_put(rig.api, KIND, text);
+        }
+        free(text);
+    }
+    wp_recorder_notify(rig.api);
+}
+
+static void
+read_records(void)
+{
+    rig.messages[0].run(rig.messages[0].arg, 0, 0); /* The pools. */
+    rig.n_messages = 0;
+    wp_model_load(&store, rig.pools);
+    assert_int_equal(wp_pools_records_refused(rig.pools), 0);
+}
+
+static void
+end_both(void)
+{
+    wp_cluster_rig_fini(&rig);
+    rig = before;
+    wp_cluster_rig_fini(&rig);
+}
+
+static const char *
+any_idle(const char *held)
+{
+    uint32_t i = 0;
+
+    while (strcmp(wp_cluster_rig_name(&rig, i), held) == 0) {
+        i++;
+    }
+    return wp_cluster_rig_name(&rig, i);
+}
+
 static bool records_are_there;
 
 static bool
@@ -157,30 +219,15 @@ run_parts(void)
 static void
 records_that_come_late_are_waited_for(void **state)
 {
-    static struct wp_model_store store;
-    static struct wp_cluster_rig before;
-    struct wp_lease_store port;
     struct wp_claim_info info;
     struct wp_claim held;
 
     (void)state;
-    wp_model_init(&store, false);
-    port = wp_model_port(&store, 0);
-    wp_cluster_rig_init(&rig, 1, &port);
-    wp_cluster_rig_lead(&rig);
-    wp_cluster_rig_all_ready(&rig);
+    begin_with_records(1);
     assert_int_equal(wp_cluster_rig_claim(&rig, &held, "kept", ""), WP_OK);
     wp_cluster_rig_settle(&rig);
     wp_cluster_rig_all_ready(&rig);
-    before = rig;
-    wp_cluster_rig_init(&rig, 1, &port);
-    for (uint32_t i = 0; i < 2; i++) {
-        char *text = json_dumps(wp_recorder_object_at(before.api, KIND, i), 0);
-
-        (void)wp_recorder_put(rig.api, KIND, text);
-        free(text);
-    }
-    wp_recorder_notify(rig.api);
+    begin_next_process(1, "", false);
     records_are_there = false;
     rig.parts.core.has_records = has_records;
     wp_cluster_rig_begin_to_lead(&rig);
@@ -202,55 +249,65 @@ records_that_come_late_are_waited_for(void **state)
     assert_int_equal(wp_cluster_rig_stats(&rig).leased, 1);
     assert_int_equal(wp_cluster_rig_stats(&rig).lost_total, 0);
     assert_int_equal(wp_cluster_rig_objects(&rig), 2);
-    wp_cluster_rig_fini(&rig);
-    rig = before;
-    wp_cluster_rig_fini(&rig);
+    end_both();
+}
+
+/* A pool that comes back after a new leader has counted the sandboxes: its
+ * records are read then, and its leases live on where their sandboxes do. */
+static void
+leases_of_a_pool_that_comes_back_live_on(void **state)
+{
+    struct wp_claim_info info;
+    struct wp_claim held;
+    struct wp_claim gone;
+    struct wp_cluster_rig_message pool;
+
+    (void)state;
+    begin_with_records(2);
+    assert_int_equal(wp_cluster_rig_claim(&rig, &held, "kept", ""), WP_OK);
+    assert_int_equal(wp_cluster_rig_claim(&rig, &gone, "gone", ""), WP_OK);
+    wp_cluster_rig_settle(&rig);
+    wp_cluster_rig_all_ready(&rig);
+    begin_next_process(2, gone.grant.sandbox, false);
+    pool = rig.messages[0];
+    rig.n_messages = 0;
+    wp_cluster_rig_lead(&rig);
+    assert_int_equal(rig.readied, 1);
+    assert_int_equal(wp_pools_count(rig.pools), 0);
+    pool.run(pool.arg, 0, 0);
+    wp_model_load(&store, rig.pools);
+    wp_pools_sync_end(rig.pools, 0);
+    wp_cluster_rig_settle(&rig);
+    wp_cluster_rig_all_ready(&rig);
+    assert_int_equal(wp_pools_get(rig.pools, WP_STR(""), WP_STR("kept"), &info),
+                     WP_OK);
+    assert_false(info.lost);
+    assert_string_equal(info.sandbox, held.grant.sandbox);
+    wp_pools_end(rig.pools, info.ref);
+    wp_cluster_rig_settle(&rig);
+    assert_null(wp_recorder_object(rig.api, KIND, "ns", held.grant.sandbox));
+    assert_int_equal(wp_pools_get(rig.pools, WP_STR(""), WP_STR("gone"), &info),
+                     WP_OK);
+    assert_true(info.lost);
+    end_both();
 }
 
 static void
 records_and_objects_find_each_other_again(void **state)
 {
-    static struct wp_model_store store;
-    static struct wp_cluster_rig before;
-    struct wp_lease_store port;
     struct wp_claim_info info;
     struct wp_claim held;
-    bool skipped = false;
-    const char *name;
+    const char *name = held.grant.sandbox;
 
     (void)state;
-    wp_model_init(&store, false);
-    port = wp_model_port(&store, 0);
-    wp_cluster_rig_init(&rig, 2, &port);
-    wp_cluster_rig_lead(&rig);
-    wp_cluster_rig_all_ready(&rig);
+    begin_with_records(2);
     assert_int_equal(wp_cluster_rig_claim(&rig, &held, "kept", ""), WP_OK);
     wp_cluster_rig_settle(&rig);
     wp_cluster_rig_all_ready(&rig);
-    name = held.grant.sandbox;
     assert_int_equal(wp_cluster_rig_objects(&rig), 3);
-    before = rig;
-    /* The next process: the same objects and records. One idle sandbox is
-     * deleted meanwhile. */
-    wp_cluster_rig_init(&rig, 2, &port);
-    for (uint32_t i = 0; i < 3; i++) {
-        const json_t *object = wp_recorder_object_at(before.api, KIND, i);
-        char *text = json_dumps(object, 0);
-
-        /* The first idle one is not put. */
-        if (skipped ||
-            strcmp(wp_json_text(object, "metadata", "name", NULL), name) == 0) {
-            (void)wp_recorder_put(rig.api, KIND, text);
-        } else {
-            skipped = true;
-        }
-        free(text);
-    }
-    wp_recorder_notify(rig.api);
-    rig.messages[0].run(rig.messages[0].arg, 0, 0); /* The pools. */
-    rig.n_messages = 0;
-    wp_model_load(&store, rig.pools);
-    assert_int_equal(wp_pools_records_refused(rig.pools), 0);
+    /* One idle sandbox is deleted meanwhile. */
+    begin_next_process(2, any_idle(name), false);
+    read_records();
     wp_cluster_rig_lead(&rig);
     wp_cluster_rig_all_ready(&rig);
     assert_int_equal(wp_pools_get(rig.pools, WP_STR(""), WP_STR("kept"), &info),
@@ -264,9 +321,7 @@ records_and_objects_find_each_other_again(void **state)
     wp_pools_end(rig.pools, info.ref);
     wp_cluster_rig_settle(&rig);
     assert_null(wp_recorder_object(rig.api, KIND, "ns", name));
-    wp_cluster_rig_fini(&rig);
-    rig = before;
-    wp_cluster_rig_fini(&rig);
+    end_both();
 }
 
 /* The next leader's watch lags behind: it has not told of the sandboxes that
@@ -275,38 +330,17 @@ records_and_objects_find_each_other_again(void **state)
 static void
 nothing_is_lost_that_the_watch_has_not_told_of(void **state)
 {
-    static struct wp_model_store store;
-    static struct wp_cluster_rig before;
-    struct wp_lease_store port;
     struct wp_claim_info info;
     struct wp_claim held;
     struct wp_claim gone;
 
     (void)state;
-    wp_model_init(&store, false);
-    port = wp_model_port(&store, 0);
-    wp_cluster_rig_init(&rig, 2, &port);
-    wp_cluster_rig_lead(&rig);
-    wp_cluster_rig_all_ready(&rig);
+    begin_with_records(2);
     assert_int_equal(wp_cluster_rig_claim(&rig, &held, "kept", ""), WP_OK);
     assert_int_equal(wp_cluster_rig_claim(&rig, &gone, "gone", ""), WP_OK);
     wp_cluster_rig_settle(&rig);
-    before = rig;
-    wp_cluster_rig_init(&rig, 2, &port);
-    wp_recorder_hold(rig.api, true);
-    for (uint32_t i = 0; i < wp_recorder_objects(before.api, KIND); i++) {
-        const json_t *object = wp_recorder_object_at(before.api, KIND, i);
-        char *text = json_dumps(object, 0);
-
-        if (strcmp(wp_json_text(object, "metadata", "name", NULL),
-                   gone.grant.sandbox) != 0) {
-            (void)wp_recorder_put(rig.api, KIND, text);
-        }
-        free(text);
-    }
-    rig.messages[0].run(rig.messages[0].arg, 0, 0); /* The pools. */
-    rig.n_messages = 0;
-    wp_model_load(&store, rig.pools);
+    begin_next_process(2, gone.grant.sandbox, true);
+    read_records();
     wp_recorder_plan(rig.api,
                      &(struct wp_recorder_fault){.verb = WP_VERB_LIST,
                                                  .kind = KIND,
@@ -332,9 +366,7 @@ nothing_is_lost_that_the_watch_has_not_told_of(void **state)
     assert_int_equal(wp_pools_get(rig.pools, WP_STR(""), WP_STR("kept"), &info),
                      WP_OK);
     assert_false(info.lost);
-    wp_cluster_rig_fini(&rig);
-    rig = before;
-    wp_cluster_rig_fini(&rig);
+    end_both();
 }
 
 int
@@ -349,6 +381,7 @@ main(void)
         cmocka_unit_test(what_was_taken_meanwhile_is_not_offered),
         cmocka_unit_test(records_and_objects_find_each_other_again),
         cmocka_unit_test(records_that_come_late_are_waited_for),
+        cmocka_unit_test(leases_of_a_pool_that_comes_back_live_on),
         cmocka_unit_test(nothing_is_lost_that_the_watch_has_not_told_of),
     };
 
