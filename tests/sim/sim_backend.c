@@ -626,8 +626,11 @@ sim_backend_take_over(struct sim_replica *replica)
         /* Who was destroying it is gone; it may not have come to it. */
         sandbox->destroying = false;
         sandbox->dead = sandbox->dead || (destroying && sim_chance(sim, 50));
-        if (!sandbox->dead && sim->profile.noted) {
+        if (sim->profile.noted && (!sandbox->dead || sandbox->note.there)) {
             take_found(replica, sandbox);
+            if (sandbox->dead) {
+                tell(sim, sandbox, REPORT_LOST, "it had ended");
+            }
         } else if (!sandbox->dead &&
                    wp_pools_seen(replica->pools, sandbox->uid, &ref)) {
             sim_trace(sim, "r%u: takes over %s, slot %u.%u", replica->index,
