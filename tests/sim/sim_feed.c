@@ -30,6 +30,7 @@ struct copy {
     struct sim_replica *to;
     uint32_t life;
     uint32_t epoch;
+    uint64_t generation; /* Of the store, then. */
     uint32_t n;
     struct wp_lease_record records[];
 };
@@ -180,6 +181,10 @@ deliver_copy(struct sim *sim, void *ctx, uint64_t arg)
             }
         }
         to->feed.syncing = false;
+        /* It may have been closed while nobody told of that here. */
+        if (to->generation != 0 && to->generation != copy->generation) {
+            sim_recover_doubt(to);
+        }
         if (to->generation != to->feed.synced_generation) {
             sim_in(sim, 50 * SIM_MS, to, begin_sync, to, to->feed.epoch);
             free(copy);
@@ -209,6 +214,7 @@ make_copy(struct sim *sim, void *ctx, uint64_t arg)
     copy->to = to;
     copy->life = to->life;
     copy->epoch = to->feed.epoch;
+    copy->generation = kept->generation;
     copy->n = kept->n;
     if (copy->n > 0) {
         memcpy(copy->records, kept->records, copy->n * sizeof *copy->records);
