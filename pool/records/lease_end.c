@@ -3,6 +3,8 @@
  *
  * As in lease.c the store is asked first, and the slot moves under its change
  * lock. */
+#include <string.h>
+
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
 #include "pool/grant/grant.h"
@@ -15,8 +17,22 @@ is_held(enum wp_slot_state state)
     return state == WP_SLOT_LEASED || state == WP_SLOT_LOST;
 }
 
-/* The store says that the lease was renewed meanwhile, elsewhere. Under the
- * change lock. */
+/* The store's lease is the one that is held here, renewed elsewhere. One fence
+ * may have two claims, when a store has forgotten the grant to one: the one that
+ * it knows counts. */
+static bool
+is_renewed(struct wp_pools *pools, const struct wp_store_request *end)
+{
+    const struct wp_lease_record *found = &end->found;
+    struct wp_claim_view view;
+
+    return found->fence == end->op.fence &&
+           wp_pools_claim_of(pools, end->op.ref, &view) &&
+           strcmp(view.claim_id, found->claim_id) == 0 &&
+           strcmp(view.tenant, found->tenant) == 0;
+}
+
+/* Under the change lock. */
 static void
 take_deadline(struct wp_pools *pools, struct wp_slot *slot,
               const struct wp_lease_record *found)
@@ -103,7 +119,7 @@ finish_end(struct wp_store_request *end, enum wp_status status)
                            end->op.deadline_wall_ms);
         }
     } else if (status == WP_ABORTED && expires && !end->undo &&
-               end->found.fence == end->op.fence) {
+               is_renewed(pools, end)) {
         take_deadline(pools, slot, &end->found);
     } else if (status == WP_ABORTED && pools->durable) {
         superseded(pools, ref);
