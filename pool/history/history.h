@@ -3,8 +3,8 @@
  * Recorded by the daemon, read by advise and the simulator. A ring of chunks of
  * varints (pool/history/history.c): for each quantum (WP_SCALE_QUANTUM_NS) with
  * events the distance to the one before it, how many claims came, how many of
- * them missed, and the lead times of the sandboxes that became ready. One or
- * two bytes for a claim alone, as much for a lead time, less for busy times.
+ * them missed, and lead times of sandboxes that became ready. One or two bytes
+ * for a claim alone, twice as much for a lead time, less for busy times.
  * When full the oldest chunk goes. One writer; who reads on another thread
  * clones first.
  *

@@ -4,6 +4,12 @@
 
 #include "pool/sizing/scale.h"
 
+enum {
+    LEADS_ALL = 64, /* So many are kept before they are thinned. */
+};
+
+#define LEAD_EVERY_NS WP_NS_PER_S
+
 bool
 wp_pool_history_create(struct wp_pool *pool)
 {
@@ -54,6 +60,30 @@ wp_pool_history_add(struct wp_pool *pool, int64_t now_ns,
     (void)pthread_mutex_lock(&history->lock);
     wp_history_add(history->history, now_ns > 0 ? now_ns : 0, &event);
     (void)pthread_mutex_unlock(&history->lock);
+}
+
+void
+wp_pool_history_add_lead(struct wp_pool *pool, int64_t now_ns, int64_t lead_ns)
+{
+    struct wp_pool_history *history = pool->history;
+    bool kept;
+
+    if (history == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&history->lock);
+    kept = history->n_leads < LEADS_ALL ||
+           now_ns - history->lead_at_ns >= LEAD_EVERY_NS;
+    if (kept) {
+        history->n_leads += history->n_leads < LEADS_ALL ? 1 : 0;
+        history->lead_at_ns = now_ns;
+    }
+    (void)pthread_mutex_unlock(&history->lock);
+    if (kept) {
+        wp_pool_history_add(pool, now_ns,
+                            (struct wp_history_event){.kind = WP_HISTORY_READY,
+                                                      .lead_ns = lead_ns});
+    }
 }
 
 void

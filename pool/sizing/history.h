@@ -14,8 +14,10 @@
 #include "pool/table/pools.h"
 
 struct wp_pool_history {
-    pthread_mutex_t lock; /* guards: history */
+    pthread_mutex_t lock; /* guards: history, n_leads, lead_at_ns */
     struct wp_history *history;
+    uint32_t n_leads;   /* Lead times of add_lead that were recorded. */
+    int64_t lead_at_ns; /* The latest of them. */
 
     /* Control thread only: how many were written already. */
     uint64_t claims_seen;
@@ -32,6 +34,11 @@ void wp_pool_history_destroy(struct wp_pool_history *history);
  * scaler, if it has one. */
 void wp_pool_history_add(struct wp_pool *pool, int64_t now_ns,
                          struct wp_history_event event);
+/* The lead time of a sandbox that became ready now, of a pool without a scaler.
+ * Who reads them wants a sample: after the first 64 one a second is kept. Any
+ * thread. */
+void wp_pool_history_add_lead(struct wp_pool *pool, int64_t now_ns,
+                              int64_t lead_ns);
 /* Only the keeper hears of all claims, so what comes before it is one, or is
  * again, is a gap. Before anything else is written in a turn. Control thread,
  * as the next. */

@@ -187,9 +187,7 @@ wp_pool_scale_on_ready(struct wp_pool *pool, int64_t lead_ns)
     struct wp_pool_scale *scale = wp_pool_scale_active(pool);
 
     if (scale == NULL) {
-        wp_pool_history_add(pool, wp_pools_now(pool->pools),
-                            (struct wp_history_event){.kind = WP_HISTORY_READY,
-                                                      .lead_ns = lead_ns});
+        wp_pool_history_add_lead(pool, wp_pools_now(pool->pools), lead_ns);
         return;
     }
     (void)pthread_mutex_lock(&scale->lock);
