@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""bench/echo.py - a Claim beside the least that gRPC's C-core can do.
+"""bench/echo.py - a Claim beside the least that C-core and nghttp2 can do.
 
     bench/echo.py [--quick] [--reps N] [--seconds S] [BUILD_DIR] >report.md
 
-echo_server is one completion queue, one thread and one batch for the reply; its
-messages are as long as those of Claim and Release. claim_server is the daemon's own
+echo_server is gRPC's C-core: one completion queue, one thread and one batch for the
+reply. echo_bare is nghttp2 with one epoll, and looks at nothing. Their messages are as
+long as those of Claim and Release. claim_server is the daemon's own
 transport, services, control thread and pool, with sandboxes that are ready at once and
 leases in memory. warmpool-load drives both by turns: all cells of a repetition before
 the next, and the ratio within a repetition. Waking an idle core costs tens of
@@ -57,27 +58,29 @@ class Bench:
     def __init__(self, build, reps, seconds):
         self.build, self.reps, self.seconds = pathlib.Path(build), reps, seconds
         self.wrong = []
-        self.rows = {}  # (transport, cell) to [(echo, claim), ...]
+        self.rows = {}  # (transport, cell) to [(echo, bare, claim), ...]
         self.granted = 0
         self.sandboxes = 0
 
     def run(self, directory):
         claim = Server(self.build / "bench/claim_server", directory, "claim")
         probe = loads.phase(self.build, "bench", "-a", claim.unix, "-n", 100)
-        echo = Server(self.build / "bench/echo_server", directory, "echo",
-                      "--claim-reply", round(probe["claim_reply_bytes"]),
-                      "--release-reply", 2)
+        sizes = ["--claim-reply", round(probe["claim_reply_bytes"]),
+                 "--release-reply", 2]
+        echo, bare = (Server(self.build / "bench" / name, directory, name, *sizes)
+                      for name in ("echo_server", "echo_bare"))
         try:
             for rep in range(self.reps):
                 for transport in ("Unix", "TCP"):
                     for number in range(len(CELLS)):
-                        both = [self.one(server, transport, number, server is echo)
-                                for server in (echo, claim)]
-                        self.rows.setdefault((transport, number), []).append(both)
+                        turn = [self.one(server, transport, number,
+                                         server is not claim)
+                                for server in (echo, bare, claim)]
+                        self.rows.setdefault((transport, number), []).append(turn)
                 print(f"repetition {rep + 1} of {self.reps}", file=sys.stderr)
         finally:
-            claim.stop()
-            echo.stop()
+            for server in (claim, echo, bare):
+                server.stop()
 
     def one(self, server, transport, number, is_echo):
         (_, words), shared = CELLS[number]
@@ -92,35 +95,39 @@ class Bench:
         return only
 
     def print(self):
-        print("| where | load | echo p50 us | claim p50 us | claim / echo | echo p99 us "
-              "| claim p99 us | claims/s, claim / echo | server CPU us per call, echo / "
-              "claim | claim / echo | client CPU us per call |")
-        print("|---|---|---|---|---|---|---|---|---|---|---|")
-        for (transport, number), both in self.rows.items():
+        print("Claim against C-core's echo, and against nghttp2's. Times in us.\n")
+        print("| where | load | p50: echo, bare, claim | p99 | claim / echo, p50 "
+              "| claim / bare, p50 | claims/s, claim / echo | claims/s, claim / bare "
+              "| server CPU per call: echo, bare, claim | claim / echo | claim / bare "
+              "| client CPU per call |")
+        print("|---" * 12 + "|")
+        for (transport, number), turns in self.rows.items():
             (load, _), shared = CELLS[number]
-            echo, claim = zip(*both)
+            sides = list(zip(*turns))
 
             def spread(values, digits=2):
                 low, mid, high = min(values), statistics.median(values), max(values)
                 return f"{mid:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
 
-            def times(side, name):
-                return [p["claim"][name] * 1000 for p in side]
+            def each(value, digits):
+                return ", ".join(
+                    f"{statistics.median(map(value, side)):.{digits}f}"
+                    for side in sides)
 
             def ratios(value):
-                return spread([value(c) / value(e) for e, c in both])
+                return " | ".join(spread([value(turn[2]) / value(turn[against])
+                                          for turn in turns]) for against in (0, 1))
 
-            cpu = [[loads.cpu_us(p, "server") for p in side] for side in (echo, claim)]
+            def cpu(phase):
+                return loads.cpu_us(phase, "server")
+
             print(f"| {transport}, {'one core' if shared else 'two cores'} | {load} | "
-                  f"{spread(times(echo, 'p50_ms'), 1)} | "
-                  f"{spread(times(claim, 'p50_ms'), 1)} | "
+                  f"{each(lambda p: p['claim']['p50_ms'] * 1000, 1)} | "
+                  f"{each(lambda p: p['claim']['p99_ms'] * 1000, 0)} | "
                   f"{ratios(lambda p: p['claim']['p50_ms'])} | "
-                  f"{statistics.median(times(echo, 'p99_ms')):.0f} | "
-                  f"{statistics.median(times(claim, 'p99_ms')):.0f} | "
                   f"{ratios(lambda p: p['granted_per_s'])} | "
-                  f"{statistics.median(cpu[0]):.2f} / {statistics.median(cpu[1]):.2f} | "
-                  f"{ratios(lambda p: loads.cpu_us(p, 'server'))} | "
-                  f"{statistics.median(loads.cpu_us(p, 'client') for p in claim):.2f} |")
+                  f"{each(cpu, 2)} | {ratios(cpu)} | "
+                  f"{statistics.median(loads.cpu_us(p, 'client') for p in sides[2]):.2f} |")
         print(f"\n{self.granted} claims were granted; load average "
               f"{os.getloadavg()[0]:.1f}.")
         for sentence in sorted(set(self.wrong)):
