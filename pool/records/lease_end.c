@@ -18,7 +18,7 @@ is_held(enum wp_slot_state state)
 }
 
 /* The store's lease is the one that is held here, renewed elsewhere. One fence
- * may have two claims, when a store has forgotten the grant to one: the one that
+ * may have two claims, when a store has forgotten one grant: the claim that
  * it knows counts. */
 static bool
 is_renewed(struct wp_pools *pools, const struct wp_store_request *end)
