@@ -458,9 +458,12 @@ class DaemonTest(unittest.TestCase):
             pids = [pid for name in daemon.sandboxes()
                     for pid in daemon.pids(name).values()]
             self.assertGreaterEqual(len(pids), 6)
+            swept = "swept what an earlier daemon left"
+            self.assertNotIn(swept, daemon.messages())
             self.assertEqual(daemon.stop(signal.SIGKILL), -signal.SIGKILL)
             again = self.start(directory=daemon.dir).wait_full(3)
             eventually(lambda: not any(alive(p) for p in pids), "swept")
+            self.assertIn(swept, again.messages())
             eventually(lambda d=again: len(d.sandboxes()) == 3,
                        "no folder left of the dead")
             # What the dead daemon granted is gone with it (memory store).

@@ -419,6 +419,29 @@ class Burst(ServerCase):
         with concurrent.futures.ThreadPoolExecutor(200) as pool:
             self.assertTrue(all(pool.map(one, range(200))))
 
+    def processor_s(self):
+        with open("/proc/%d/stat" % self.server.process.pid) as stat:
+            words = stat.read().rsplit(")", 1)[1].split()
+        return sum(map(int, words[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    def test_connections_that_wait_cost_nothing(self):
+        ask = b"GET /exists/x HTTP/1.1\r\nHost: x\r\n\r\n"
+        held = [socket.create_connection(("127.0.0.1", self.server.port))
+                for _ in range(65)]
+        for one in held[:64]:
+            one.sendall(ask)
+            self.assertIn(b" 200 ", one.recv(4096))
+        held[64].sendall(ask)
+        before = self.processor_s()
+        held[64].settimeout(1)
+        self.assertRaises(TimeoutError, held[64].recv, 1)
+        self.assertLess(self.processor_s() - before, 0.2)
+        held[64].settimeout(DEADLINE_S)
+        held[0].close()
+        self.assertIn(b" 200 ", held[64].recv(4096))
+        for one in held:
+            one.close()
+
 
 class Files(ServerCase):
     ARGS = ("--upload-max", "2000000")

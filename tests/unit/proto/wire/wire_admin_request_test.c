@@ -82,6 +82,11 @@ test_admin_requests(void **state)
     WIRE_EXPECT_REFUSED(drain_request, wp_wire_drain_request,
                         "grace_ms: 0 expected when one pool is drained");
     wire_set_up(NULL);
+    wire_put_int(3, 1);
+    WIRE_EXPECT_REFUSED(drain_request, wp_wire_drain_request,
+                        "undo: false expected when the whole daemon is "
+                        "drained");
+    wire_set_up(NULL);
     assert_int_equal(wp_wire_unpack_drain_request(&wire_arena, wire_message.at,
                                                   0, &drain, &wire_err),
                      WP_OK);
