@@ -343,6 +343,7 @@ struct sim {
     int64_t store_stalled_until_ns;
     int64_t store_slow_until_ns;
     int64_t store_late_until_ns;
+    int64_t uncalm_ns; /* When something kept leases from being taken back. */
     int64_t calls_lost_until_ns;
 
     uint64_t next_call;

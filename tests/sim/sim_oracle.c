@@ -282,8 +282,6 @@ is_calm(const struct sim *sim)
 static void
 check_unshown(struct sim *sim)
 {
-    bool calm = is_calm(sim);
-
     for (uint32_t i = 0; i < sim->kept.n; i++) {
         const struct wp_lease_record *record = &sim->kept.records[i];
         struct sim_sandbox *sandbox = sim_backend_find(sim, record->sandbox);
@@ -296,7 +294,7 @@ check_unshown(struct sim *sim)
                     sandbox->unshown_since_ns != 0 && !sandbox->told;
                 sandbox->unshown_since_ns = 0;
             }
-        } else if (sandbox->unshown_since_ns == 0 || !calm) {
+        } else if (sandbox->unshown_since_ns <= sim->uncalm_ns) {
             sandbox->unshown_since_ns = sim->now_ns;
         } else if (sim->now_ns - sandbox->unshown_since_ns > UNSHOWN_MAX_NS) {
             sim_wrong(sim, "%s is held for claim %s, and nobody was told",
@@ -310,6 +308,9 @@ sim_oracle_step(struct sim *sim)
 {
     struct sim_replica *replica = sim->stepped;
 
+    if (!is_calm(sim)) {
+        sim->uncalm_ns = sim->now_ns;
+    }
     /* Who crashes may have told somebody just before. */
     if (sim->profile.store != SIM_STORE_MEMORY &&
         !sim_has_fault(sim, SIM_CRASHES) &&
