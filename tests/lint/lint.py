@@ -31,7 +31,8 @@ LIBRARIES = [
     (r"curl/", r"k8s/api/http[^/]*\.c|allocator/trace/exporter\.c"),
     (r"ares\.h", r"runtime/egress/resolver\.c"),
     (r"nghttp2/",
-     r"proto/(h2|client)/[^/]*|tests/support/http/http_peer_h2\.c"),
+     r"proto/(h2|client)/[^/]*|tests/support/http/http_peer_h2\.c"
+     r"|bench/load/echo_bare\.c"),
     (r"event2/",
      r"(allocator|bench|local|runtime|k8s|tests|"
      r"proto/(checkout|formats|h2|loop))/.*"),
