@@ -7,8 +7,6 @@ Run by ctest: daemon_redis_forgets_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR
 import os
 import shutil
 import signal
-import sys
-import unittest
 
 import grpc
 
