@@ -99,6 +99,7 @@ struct wp_claim {
     bool replayed;            /* The answer of an earlier request, same id. */
 
     /* Private to pool/. */
+    bool may_leave;         /* Replayed, and counted among who was told. */
     struct wp_list waiting; /* Guarded by the pool's wait lock. */
     struct wp_list followers;
     struct wp_lease_op commit;

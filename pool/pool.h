@@ -175,7 +175,8 @@ bool wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim);
  * is offered again. A bound one is destroyed; with replicas every one is, since
  * one of them may tell of the lease a little longer. When a repeat of the claim
  * was shown the lease, here or by another replica, or wp_pools_get was here, it
- * stands. The claim object is the caller's at once. */
+ * stands. A repeat may be undone as well: with the last of them the lease ends.
+ * Once for each claim, whose object is the caller's at once. */
 void wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim);
 /* Can sandboxes of that pool be bound, by this replica? FAILED_PRECONDITION:
  * never; UNAVAILABLE: another replica keeps them. A pool that is not there is

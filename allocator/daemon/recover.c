@@ -103,26 +103,23 @@ stops(struct wp_recovery *recovery)
 
 static enum wp_status
 tell(struct wp_recovery *recovery, const struct wp_lease_record *record,
-     struct wp_err *err)
+     bool last, struct wp_err *err)
 {
-    return stops(recovery)
-               ? wp_err_set(err, WP_CANCELLED, "the daemon stops")
-               : wp_lease_redis_assert_record(recovery->redis, record, err);
+    return stops(recovery) ? wp_err_set(err, WP_CANCELLED, "the daemon stops")
+           : last ? wp_lease_redis_assert_last(recovery->redis, record, err)
+                  : wp_lease_redis_assert_record(recovery->redis, record, err);
 }
 
-/* *refused is set when a claim has another sandbox in Redis. NULL: of such a
- * claim two leases are told, and nobody knows which one is over. This one's
- * sandbox ends, so that no other claim has it beside a holder. */
+/* *refused is set when a claim has another sandbox in Redis. NULL: it is the
+ * last time that this is told. */
 static enum wp_status
-assert_chunk(struct known *known, bool *refused, struct wp_err *err)
+assert_chunk(const struct known *known, bool *refused, struct wp_err *err)
 {
     for (uint32_t i = 0; i < known->n; i++) {
-        enum wp_status status = tell(known->recovery, &known->records[i], err);
+        enum wp_status status =
+            tell(known->recovery, &known->records[i], refused == NULL, err);
 
-        if (status == WP_ALREADY_EXISTS && refused == NULL) {
-            known->records[i].state = WP_RECORD_ENDED;
-            status = tell(known->recovery, &known->records[i], err);
-        } else if (status == WP_ALREADY_EXISTS) {
+        if (status == WP_ALREADY_EXISTS && refused != NULL) {
             *refused = true;
         }
         /* Where Redis knows more, it tells. */
@@ -229,7 +226,7 @@ end_unknown(struct wp_recovery *recovery,
     }
     for (size_t i = 0; i < had.n && status == WP_OK; i++) {
         had.records[i].state = WP_RECORD_ENDED;
-        status = tell(recovery, &had.records[i], err);
+        status = tell(recovery, &had.records[i], false, err);
         if (status == WP_ABORTED || status == WP_ALREADY_EXISTS) {
             status = WP_OK;
         }

@@ -128,7 +128,7 @@ try_again(struct wp_session_call *call, const char *reason)
 static void
 give_back(struct wp_session_call *call)
 {
-    if (call->claim.status == WP_OK && !call->claim.replayed) {
+    if (call->claim.status == WP_OK) {
         wp_pools_undo(call->sessions->config.pools, &call->claim);
     }
 }

@@ -123,7 +123,7 @@ on_claimed(struct call *call)
     bool is_taken = claim->status == WP_ALREADY_EXISTS ||
                     (claim->status == WP_OK && claim->replayed);
 
-    if (call->req == NULL && claim->status == WP_OK && !claim->replayed) {
+    if (claim->status == WP_OK && (call->req == NULL || claim->replayed)) {
         wp_pools_undo(pools, claim);
     }
     if (call->req == NULL) {

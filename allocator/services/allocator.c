@@ -108,12 +108,11 @@ claim_trace(struct claim_call *self, const char *name)
     }
 }
 
-/* Takes back what the client will not hear of. A repeated answer is left: the
- * first answer may well have been heard. */
+/* Takes back what the client will not hear of. */
 static void
 claim_undo(struct claim_call *self)
 {
-    if (self->claim.status == WP_OK && !self->claim.replayed) {
+    if (self->claim.status == WP_OK) {
         wp_pools_undo(wp_services_of(self->call)->config.pools, &self->claim);
     }
 }

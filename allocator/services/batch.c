@@ -115,8 +115,7 @@ undo_all(struct wp_batch *batch)
     for (uint32_t i = 0; i < batch->n_claims; i++) {
         const struct wp_claim *claim = &batch->claims[i];
 
-        /* A repeated answer is left: the first may well have been heard. */
-        if (claim->status == WP_OK && !claim->replayed) {
+        if (claim->status == WP_OK) {
             wp_pools_undo(batch->services->config.pools, claim);
         }
     }

@@ -2,9 +2,8 @@
  * alone uses it: finds, inserts and removes entries by hash, and keeps the free
  * ones. What an entry says is claim_table.c's.
  *
- * The word of an entry, low to high: state (8 bits), followers (1), unused
- * (23), generation (32). Its state decides who ends it; the mark only unlinks
- * it. */
+ * The word of an entry, low to high: state (8 bits), others (8), unused (16),
+ * generation (32). Its state decides who ends it; the mark only unlinks it. */
 #ifndef WP_POOL_CLAIMS_CLAIM_SET_H
 #define WP_POOL_CLAIMS_CLAIM_SET_H
 
@@ -17,8 +16,10 @@ enum entry_state {
 };
 
 #define STATE_MASK UINT64_C(0xff)
-/* While PENDING: others wait for the outcome. While HELD: others know it. */
-#define FOLLOWERS (UINT64_C(1) << 8)
+/* While PENDING: others wait for the outcome. While HELD: how many others are
+ * told of it; OTHERS, so many, or some for good. */
+#define OTHERS (UINT64_C(0xff) << 8)
+#define ONE_OTHER (UINT64_C(1) << 8)
 
 /* Where a traversal stands: *prev led to a node and was unmarked. */
 struct wp_claim_place {

@@ -283,16 +283,18 @@ wp_claim_table_hold(struct wp_claim_table *table, struct wp_claim_ref ref,
     /* Release publishes the fields: pairs with the acquire in read. Acquire:
      * who set the followers flag wrote its list before. */
     while (!atomic_compare_exchange_weak_explicit(
-        &entry->word, &word, (word & ~(STATE_MASK | FOLLOWERS)) | ENTRY_HELD,
+        &entry->word, &word, (word & ~(STATE_MASK | OTHERS)) | ENTRY_HELD,
         memory_order_acq_rel, memory_order_acquire)) {
     }
-    return (word & FOLLOWERS) != 0;
+    return (word & OTHERS) != 0;
 }
 
-bool
-wp_claim_table_share(struct wp_claim_table *table, struct wp_claim_ref ref)
+/* Tells so many others more; OTHERS: for good. */
+static bool
+share(struct wp_claim_table *table, struct wp_claim_ref ref, uint64_t others)
 {
     uint64_t word;
+    uint64_t more;
 
     WP_ASSERT(ref.index < table->claims_max);
     word = load_acquire(&table->entries[ref.index].word);
@@ -301,12 +303,26 @@ wp_claim_table_share(struct wp_claim_table *table, struct wp_claim_ref ref)
             state_of(word) != ENTRY_HELD) {
             return false;
         }
-        /* A change of the word even when the flag is set already: so what the
-         * caller read of the lease before was of this entry's. */
+        more = (word & OTHERS) + others;
+        more = more < OTHERS ? more : OTHERS;
+        /* A write even when the word stays the same: so what the caller read of
+         * the lease before was of this entry's. */
     } while (!atomic_compare_exchange_weak_explicit(
-        &table->entries[ref.index].word, &word, word | FOLLOWERS,
+        &table->entries[ref.index].word, &word, (word & ~OTHERS) | more,
         memory_order_acq_rel, memory_order_acquire));
     return true;
+}
+
+bool
+wp_claim_table_share(struct wp_claim_table *table, struct wp_claim_ref ref)
+{
+    return share(table, ref, OTHERS);
+}
+
+bool
+wp_claim_table_share_once(struct wp_claim_table *table, struct wp_claim_ref ref)
+{
+    return share(table, ref, ONE_OTHER);
 }
 
 bool
@@ -323,21 +339,22 @@ wp_claim_table_follow(struct wp_claim_table *table, struct wp_claim_ref ref)
         }
         /* Release pairs with the acquire in hold and end. */
     } while (!atomic_compare_exchange_weak_explicit(
-        &table->entries[ref.index].word, &word, word | FOLLOWERS,
+        &table->entries[ref.index].word, &word, word | ONE_OTHER,
         memory_order_acq_rel, memory_order_acquire));
     return true;
 }
 
-/* Ends the entry unless one of `unless` is set in its word; *last is what its
+/* Ends the entry, or leaves it to others who are told of it; *last is what its
  * word was. */
 static bool
-entry_end(struct wp_claim_table *table, struct wp_claim_ref ref,
-          uint64_t unless, uint64_t *last)
+entry_end(struct wp_claim_table *table, struct wp_claim_ref ref, bool leaves,
+          uint64_t *last)
 {
     struct wp_claim_entry *entry;
     struct wp_hash128 hash;
     uint64_t word;
     uint64_t meta;
+    uint64_t next;
 
     WP_ASSERT(ref.index < table->claims_max);
     entry = &table->entries[ref.index];
@@ -347,14 +364,20 @@ entry_end(struct wp_claim_table *table, struct wp_claim_ref ref,
     hash.high = load_acquire(&entry->hash[1]);
     do {
         if (generation_of(word) != ref.generation ||
-            state_of(word) == ENTRY_FREE || (word & unless) != 0) {
+            state_of(word) == ENTRY_FREE ||
+            (leaves && (word & OTHERS) == OTHERS)) {
             return false;
         }
+        next = leaves && (word & OTHERS) != 0
+                   ? word - ONE_OTHER
+                   : (uint64_t)ref.generation << 32 | ENTRY_FREE;
         /* Acquire as in hold; release: a reader that sees the next life's
          * fields sees that this one ended. */
     } while (!atomic_compare_exchange_weak_explicit(
-        &entry->word, &word, (uint64_t)ref.generation << 32 | ENTRY_FREE,
-        memory_order_acq_rel, memory_order_acquire));
+        &entry->word, &word, next, memory_order_acq_rel, memory_order_acquire));
+    if (state_of(next) != ENTRY_FREE) {
+        return false;
+    }
     wp_claim_set_remove(table, ref, hash);
     if (table->accounts != NULL &&
         (state_of(word) == ENTRY_HELD || !WP_MUTANT(ACCOUNT_LEAKED))) {
@@ -370,22 +393,21 @@ wp_claim_table_end(struct wp_claim_table *table, struct wp_claim_ref ref,
 {
     uint64_t last;
 
-    if (!entry_end(table, ref, 0, &last)) {
+    if (!entry_end(table, ref, false, &last)) {
         return false;
     }
     if (followers != NULL) {
-        *followers = (last & FOLLOWERS) != 0;
+        *followers = (last & OTHERS) != 0;
     }
     return true;
 }
 
 bool
-wp_claim_table_end_unshared(struct wp_claim_table *table,
-                            struct wp_claim_ref ref)
+wp_claim_table_leave(struct wp_claim_table *table, struct wp_claim_ref ref)
 {
     uint64_t last;
 
-    return entry_end(table, ref, FOLLOWERS, &last);
+    return entry_end(table, ref, true, &last);
 }
 
 /* --- Reading --- */

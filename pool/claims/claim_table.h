@@ -149,15 +149,19 @@ WP_MUST_CHECK bool wp_claim_table_hold(struct wp_claim_table *table,
 WP_MUST_CHECK bool wp_claim_table_end(struct wp_claim_table *table,
                                       struct wp_claim_ref ref, bool *followers);
 
-/* Marks a HELD entry as shown to somebody besides its owner: from then on
- * wp_claim_table_end_unshared leaves it alone. Whoever tells followers calls it
- * first: they may all have gone. False when it has ended: what was read of its
- * lease before is void. Acquire and release. */
+/* Somebody besides its owner is told of a HELD entry, and will not leave: from
+ * then on nobody who leaves ends it. False when it has ended: what was read of
+ * its lease before is void. Acquire and release. */
 WP_MUST_CHECK bool wp_claim_table_share(struct wp_claim_table *table,
                                         struct wp_claim_ref ref);
-/* Like wp_claim_table_end for a HELD entry, but false when it is shared. */
-WP_MUST_CHECK bool wp_claim_table_end_unshared(struct wp_claim_table *table,
-                                               struct wp_claim_ref ref);
+/* The same of somebody who may leave again. Of more than 254 none may. */
+WP_MUST_CHECK bool wp_claim_table_share_once(struct wp_claim_table *table,
+                                             struct wp_claim_ref ref);
+/* The owner, or who was told of the HELD entry by share_once, was told nothing
+ * after all; once for each of them. True: nobody is left, and the entry has
+ * ended, as by wp_claim_table_end. */
+WP_MUST_CHECK bool wp_claim_table_leave(struct wp_claim_table *table,
+                                        struct wp_claim_ref ref);
 
 /* Asks the owner of a PENDING entry to tell its followers: true when it will.
  * False when it is no longer pending: look again. Keep the follower in a list

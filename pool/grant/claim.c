@@ -73,10 +73,11 @@ wp_claim_notify_followers(struct wp_pool *pool, uint64_t entry,
             wp_claim_finish(
                 claim, wp_claim_answer(claim, WP_CANCELLED, WP_REASON_LEFT));
         } else if (leader != NULL &&
-                   wp_claim_table_share(&pool->pools->claims,
-                                        wp_claim_ref_unpack(entry))) {
+                   wp_claim_table_share_once(&pool->pools->claims,
+                                             wp_claim_ref_unpack(entry))) {
             claim->grant = leader->grant;
             claim->replayed = true;
+            claim->may_leave = true;
             wp_claim_finish(claim, wp_claim_answer(claim, WP_OK, NULL));
         } else {
             wp_claim_finish(claim, wp_claim_start(claim));
@@ -468,9 +469,11 @@ repeat(struct wp_claim *claim, struct wp_claim_ref ref, uint64_t fingerprint)
     /* Last, so that what was read above was of this lease; and it keeps an undo
      * from taking back what is shown now. */
     if ((state != WP_SLOT_LEASED && state != WP_SLOT_LOST) ||
-        !wp_claim_table_share(&pools->claims, ref)) {
+        !wp_claim_table_share_once(&pools->claims, ref)) {
         return WP_TAKEN;
     }
+    claim->entry = wp_claim_ref_pack(ref);
+    claim->may_leave = true;
     if (state == WP_SLOT_LOST) {
         return wp_claim_answer(claim, WP_FAILED_PRECONDITION, WP_REASON_LOST);
     }
@@ -555,6 +558,7 @@ wp_claim_start(struct wp_claim *claim)
 
     claim->commit.fingerprint = key.fingerprint;
     claim->confirms = false;
+    claim->may_leave = false;
     for (int i = 0; i < REPEAT_TRIES; i++) {
         enum wp_claim_begin begun =
             wp_claim_table_begin(&pools->claims, &key, &ref);

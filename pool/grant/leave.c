@@ -51,7 +51,7 @@ wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
     bool undone = false;
 
-    if (claim->status != WP_OK || claim->replayed ||
+    if (claim->status != WP_OK || (claim->replayed && !claim->may_leave) ||
         (pools->shared && WP_MUTANT(NOT_UNDONE_ACROSS_REPLICAS))) {
         return;
     }
@@ -66,8 +66,8 @@ wp_pools_undo(struct wp_pools *pools, const struct wp_claim *claim)
         (WP_MUTANT(UNDONE_THOUGH_SHOWN)
              ? wp_claim_table_end(&pools->claims,
                                   wp_claim_ref_unpack(claim->entry), NULL)
-             : wp_claim_table_end_unshared(
-                   &pools->claims, wp_claim_ref_unpack(claim->entry)))) {
+             : wp_claim_table_leave(&pools->claims,
+                                    wp_claim_ref_unpack(claim->entry)))) {
         /* Another claim must not find what was bound. */
         (void)wp_slot_work_change(slot,
                                   claim->bound && !WP_MUTANT(BOUND_OFFERED)

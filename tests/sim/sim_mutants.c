@@ -44,7 +44,7 @@ static const struct mutant {
     {"FOLLOWER_EXPIRES", "a follower ends leases by its own clock", -1},
     {"WITHDRAWN_UNASKED", "scale-down without asking the store", -1},
     {"RETIRED_UNASKED", "given up for a lost replica, whoever holds it",
-     SIM_STORE_FORGETS},
+     SIM_STORE_RESTARTS},
     {"WARMING_NOT_COUNTED", "refill forgets what is being made", -1},
     {"SECOND_LEASE_NOT_TOLD", "a lease refused in recovery is left at that",
      SIM_STORE_FORGETS},

@@ -107,13 +107,26 @@ count_again(struct sim_replica *from, const struct wp_lease_record *told)
     }
 }
 
-/* False: the claim has another sandbox there. */
+/* Who is told of it is this replica, too. */
+static void
+end_record(struct sim_replica *from, struct sim_kept *kept,
+           struct wp_lease_record *record)
+{
+    record->state = WP_RECORD_ENDED;
+    sim_trace(from->sim, "store %u: %s is the past lease of its claim",
+              kept->run, record->sandbox);
+    sim_feed_changed(from->sim, kept, record, NULL, 0);
+}
+
+/* False: the claim has another sandbox there. The last time the lease that was
+ * granted later stays. */
 static bool
 assert_record(struct sim_replica *from, struct sim_kept *kept,
-              const struct wp_lease_record *told)
+              struct wp_lease_record *told, bool last)
 {
     struct sim *sim = from->sim;
     struct wp_lease_record *record = NULL;
+    struct wp_lease_record *rival = NULL;
 
     for (uint32_t i = 0; i < kept->n; i++) {
         struct wp_lease_record *have = &kept->records[i];
@@ -121,8 +134,15 @@ assert_record(struct sim_replica *from, struct sim_kept *kept,
         if (memcmp(have->uid, told->uid, sizeof told->uid) == 0) {
             record = have;
         } else if (is_same_claim(have, told)) {
-            return false;
+            rival = have;
         }
+    }
+    if (rival != NULL && !last) {
+        return false;
+    }
+    if (rival != NULL && rival->granted_wall_ms >= told->granted_wall_ms) {
+        told->state = WP_RECORD_ENDED;
+        rival = NULL;
     }
     if (record != NULL &&
         (!is_newer(told, record) ||
@@ -135,6 +155,9 @@ assert_record(struct sim_replica *from, struct sim_kept *kept,
               kept->run, from->index, told->sandbox, (int)told->state,
               (unsigned long long)told->fence);
     count_again(from, told);
+    if (rival != NULL) {
+        end_record(from, kept, rival);
+    }
     if (record == NULL) {
         sim_store_add(kept, told);
     } else {
@@ -307,7 +330,7 @@ end_unknown(struct sim *sim, void *ctx, uint64_t arg)
         return;
     }
     for (uint32_t i = 0; i < replica->n_telling; i++) {
-        (void)assert_record(replica, kept, &replica->telling[i]);
+        (void)assert_record(replica, kept, &replica->telling[i], false);
     }
     go_on(replica, round_trip_ns(sim),
           replica->refused ? tell_again : end_telling);
@@ -391,14 +414,7 @@ tell(struct sim *sim, void *ctx, uint64_t arg)
     for (uint32_t i = 0; i < replica->n_telling; i++) {
         struct wp_lease_record *told = &replica->telling[i];
 
-        if (assert_record(replica, kept, told)) {
-            continue;
-        }
-        if (replica->again) {
-            /* Two are held for one claim: this one is nobody else's, ever. */
-            told->state = WP_RECORD_ENDED;
-            (void)assert_record(replica, kept, told);
-        } else {
+        if (!assert_record(replica, kept, told, replica->again)) {
             sim->n_met[SIM_MET_REFUSED]++;
             replica->refused = !WP_MUTANT(SECOND_LEASE_NOT_TOLD);
         }

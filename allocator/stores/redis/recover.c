@@ -225,10 +225,10 @@ recovering(const struct wp_redis_pool *pool,
     return generation != 0;
 }
 
-enum wp_status
-wp_lease_redis_assert_record(struct wp_lease_redis *redis,
-                             const struct wp_lease_record *record,
-                             struct wp_err *err)
+static enum wp_status
+assert_record(struct wp_lease_redis *redis,
+              const struct wp_lease_record *record, bool last,
+              struct wp_err *err)
 {
     struct wp_redis_pool *pool =
         find_pool(redis, record->pool_namespace, record->pool, err);
@@ -236,7 +236,7 @@ wp_lease_redis_assert_record(struct wp_lease_redis *redis,
     char field[WP_REDIS_FIELD_LEN + 1];
     char packed[WP_LEASE_PACKED_MAX];
     char claim[1 + WP_LEASE_CLAIM_KEY_MAX] = "c";
-    struct wp_str args[ARGS_FIRST + 6];
+    struct wp_str args[ARGS_FIRST + 7];
     int64_t result = WP_RESULT_STALE;
 
     if (pool == NULL) {
@@ -250,6 +250,7 @@ wp_lease_redis_assert_record(struct wp_lease_redis *redis,
     args[ARGS_FIRST + 4] =
         (struct wp_str){packed, wp_lease_pack(record, packed)};
     args[ARGS_FIRST + 5] = WP_STR("");
+    args[ARGS_FIRST + 6] = last ? WP_STR("last") : WP_STR("");
     if (wp_record_is_claimed(record->state)) {
         args[ARGS_FIRST + 5].ptr = claim;
         args[ARGS_FIRST + 5].len =
@@ -282,6 +283,22 @@ wp_lease_redis_assert_record(struct wp_lease_redis *redis,
     default:
         return WP_UNAVAILABLE;
     }
+}
+
+enum wp_status
+wp_lease_redis_assert_record(struct wp_lease_redis *redis,
+                             const struct wp_lease_record *record,
+                             struct wp_err *err)
+{
+    return assert_record(redis, record, false, err);
+}
+
+enum wp_status
+wp_lease_redis_assert_last(struct wp_lease_redis *redis,
+                           const struct wp_lease_record *record,
+                           struct wp_err *err)
+{
+    return assert_record(redis, record, true, err);
 }
 
 /* kind: "end", "ended". */

@@ -232,6 +232,12 @@ enum wp_status
 wp_lease_redis_assert_record(struct wp_lease_redis *redis,
                              const struct wp_lease_record *record,
                              struct wp_err *err);
+/* The same of one that was refused. ALREADY_EXISTS does not come: of two leases
+ * of one claim the one that was granted later stays, by the replicas' wall
+ * clocks, and the sandbox of the other one ends. */
+enum wp_status wp_lease_redis_assert_last(struct wp_lease_redis *redis,
+                                          const struct wp_lease_record *record,
+                                          struct wp_err *err);
 /* This replica has asserted what it knows of the pool. */
 enum wp_status wp_lease_redis_end_assert(struct wp_lease_redis *redis,
                                          const struct wp_lease_redis_pool *name,

@@ -265,7 +265,15 @@ class Forgets(Rig):
 
     def test_of_two_leases_of_one_claim_one_ends(self):
         """A replica that had lost touch has told of the claim's past lease, and
-        Redis has forgotten the present one: nobody else is given its sandbox."""
+        Redis has forgotten the present one: that one stays, and of two that
+        nobody can tell apart one sandbox is nobody's."""
+        for age_ms, kept in ((1000, True), (0, False)):
+            with self.subTest(age_ms=age_ms):
+                self.tell_of_two(age_ms, kept)
+                self.daemons.pop().stop(signal.SIGKILL)
+                self.redis.ask("FLUSHALL")
+
+    def tell_of_two(self, age_ms, kept):
         keeper = self.start("a").wait_full(3)
         name = "warmpool:{default/quickstart}"
 
@@ -281,14 +289,23 @@ class Forgets(Rig):
         other = next(x for x in before if x != mine)
         part = 45 + int(after[mine][42:45])
         end = 45 + int(after[other][42:45])
+        granted = part + 3 + len("00twice")
         past = (after[mine][:2] + f"{int(after[other][2:22]) + 1:020}" +
-                after[mine][22:42] + after[other][42:end] + after[mine][part:])
+                after[mine][22:42] + after[other][42:end] +
+                after[mine][part:granted] +
+                f"{int(after[mine][granted:granted + 20]) - age_ms:020}" +
+                after[mine][granted + 20:])
         self.redis.ask("HSET", name, "r" + mine, before[mine], "r" + other,
                        past, "c00twice", "r" + other, "g", "o" + 16 * "0")
         eventually(lambda: self.granted(keeper.claim, "next"), "claims go on")
-        self.assertEqual(records()[mine][:2], "14")  # Nobody's any more.
         others = [keeper.claim(f"more{i}").sandbox for i in range(4)]
         self.assertNotIn(lease.sandbox, others)
+        if kept:
+            self.assertEqual(records()[mine], after[mine])
+            self.assertEqual(keeper.claim("twice").sandbox, lease.sandbox)
+            eventually(lambda: other not in self.uids(), "it has ended")
+        else:
+            eventually(lambda: mine not in self.uids(), "it has ended")
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ main(void)
     };
     struct wp_store_factory factory = {.name = "redis, Unix socket",
                                        .durable = true,
+                                       .shared = true,
                                        .ctx = &server,
                                        .open = open_redis,
                                        .close = close_redis};

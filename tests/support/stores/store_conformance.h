@@ -20,6 +20,7 @@ struct wp_store_factory {
     /* As ops->durable will say. Without records only the port itself is tested,
      * and that threads get their answers. */
     bool durable;
+    bool shared; /* Other replicas may grant out of it, too. */
     /* fresh: a store without records. Otherwise one that finds what the last
      * one left, as a new process would. Fails the test when it cannot. */
     struct wp_lease_store (*open)(void *ctx, bool fresh);

@@ -338,29 +338,51 @@ tells_of_followers(void **state)
     assert_true(followers);
 }
 
-/* A lease that somebody else was shown is not undone. Followers may all have
- * gone before they are told. */
+/* A lease that somebody else was shown is not undone; when all have gone, it is.
+ * Followers may all have gone before they are told. */
 static void
-ends_unshared_only_what_is_not_shared(void **state)
+ends_for_who_leaves_last(void **state)
 {
     struct wp_claim_ref ref = begin_new("a");
 
     (void)state;
     assert_false(wp_claim_table_share(&table, ref));
     assert_false(wp_claim_table_hold(&table, ref, slot, 1, SERVED));
-    assert_true(wp_claim_table_end_unshared(&table, ref));
+    assert_true(wp_claim_table_leave(&table, ref));
+    assert_false(wp_claim_table_leave(&table, ref));
     assert_false(wp_claim_table_share(&table, ref));
+    assert_false(wp_claim_table_share_once(&table, ref));
 
     ref = begin_new("a");
     assert_false(wp_claim_table_hold(&table, ref, slot, 1, SERVED));
     assert_true(wp_claim_table_share(&table, ref));
-    assert_false(wp_claim_table_end_unshared(&table, ref));
+    assert_false(wp_claim_table_leave(&table, ref));
+    assert_true(wp_claim_table_end(&table, ref, NULL));
+
+    ref = begin_new("a");
+    assert_false(wp_claim_table_hold(&table, ref, slot, 1, SERVED));
+    for (int i = 0; i < 254; i++) {
+        assert_true(wp_claim_table_share_once(&table, ref));
+    }
+    for (int i = 0; i < 254; i++) {
+        assert_false(wp_claim_table_leave(&table, ref));
+    }
+    assert_true(wp_claim_table_leave(&table, ref));
+
+    ref = begin_new("a");
+    assert_false(wp_claim_table_hold(&table, ref, slot, 1, SERVED));
+    for (int i = 0; i < 300; i++) {
+        assert_true(wp_claim_table_share_once(&table, ref));
+    }
+    for (int i = 0; i < 301; i++) {
+        assert_false(wp_claim_table_leave(&table, ref));
+    }
     assert_true(wp_claim_table_end(&table, ref, NULL));
 
     ref = begin_new("a");
     assert_true(wp_claim_table_follow(&table, ref));
     assert_true(wp_claim_table_hold(&table, ref, slot, 1, SERVED));
-    assert_true(wp_claim_table_end_unshared(&table, ref));
+    assert_true(wp_claim_table_leave(&table, ref));
 }
 
 int
@@ -380,8 +402,8 @@ main(void)
         cmocka_unit_test_setup_teardown(walks_over_live_entries, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(tells_of_followers, setup, teardown),
-        cmocka_unit_test_setup_teardown(ends_unshared_only_what_is_not_shared,
-                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(ends_for_who_leaves_last, setup,
+                                        teardown),
     };
 
     return cmocka_run_group_tests_name("claim_table", tests, NULL, NULL);

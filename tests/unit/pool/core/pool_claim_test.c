@@ -223,10 +223,46 @@ grant_that_a_repeat_has_seen_is_not_undone(void **state)
     assert_int_equal(wp_rig_claim(&rig, &a), WP_OK);
     assert_int_equal(wp_rig_claim(&rig, &again), WP_OK);
     wp_pools_undo(rig.pools, &a.claim);
-    wp_pools_undo(rig.pools, &again.claim);
     wp_rig_settle(&rig);
     assert_int_equal(wp_rig_stats(&rig).leased, 1);
     assert_int_equal(wp_rig_release(&rig, &again, NULL), WP_OK);
+    wp_rig_fini(&rig);
+}
+
+/* Of all who were told, the last one who has gone takes it along. */
+static void
+grant_whose_repeats_have_all_gone_is_undone(void **state)
+{
+    struct wp_rig rig;
+    struct wp_rig_claim first;
+    struct wp_rig_claim again[3];
+
+    (void)state;
+    wp_rig_init(&rig, 16, 1, NULL);
+    wp_rig_claim_init(&first, "a", "", 0, 0);
+    assert_int_equal(wp_rig_claim(&rig, &first), WP_OK);
+    for (size_t i = 0; i < WP_ARRAY_LEN(again); i++) {
+        wp_rig_claim_init(&again[i], "a", "", 0, 0);
+        assert_int_equal(wp_rig_claim(&rig, &again[i]), WP_OK);
+    }
+    wp_pools_undo(rig.pools, &again[1].claim);
+    wp_pools_undo(rig.pools, &first.claim);
+    wp_pools_undo(rig.pools, &again[0].claim);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).leased, 1);
+    wp_pools_undo(rig.pools, &again[2].claim);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).leased, 0);
+    assert_int_equal(wp_rig_stats(&rig).ready, 1);
+    /* The first one was shown it: a repeat that goes takes nothing. */
+    wp_rig_claim_init(&first, "b", "", 0, 0);
+    assert_int_equal(wp_rig_claim(&rig, &first), WP_OK);
+    assert_int_equal(wp_rig_claim(&rig, &again[0]), WP_RESOURCE_EXHAUSTED);
+    wp_rig_claim_init(&again[1], "b", "", 0, 0);
+    assert_int_equal(wp_rig_claim(&rig, &again[1]), WP_OK);
+    wp_pools_undo(rig.pools, &again[1].claim);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_release(&rig, &first, NULL), WP_OK);
     wp_rig_fini(&rig);
 }
 
@@ -363,6 +399,7 @@ main(void)
         cmocka_unit_test(another_tenant_cannot_use_a_token),
         cmocka_unit_test(undone_grant_is_offered_again_with_a_higher_fence),
         cmocka_unit_test(grant_that_a_repeat_has_seen_is_not_undone),
+        cmocka_unit_test(grant_whose_repeats_have_all_gone_is_undone),
         cmocka_unit_test(grant_that_was_told_of_is_not_undone),
         cmocka_unit_test(grant_that_a_repeat_has_not_waited_for_is_undone),
         cmocka_unit_test(sandbox_lost_under_its_lease_is_reported_on_it),

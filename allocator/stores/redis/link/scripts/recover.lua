@@ -3,7 +3,7 @@
 --   begin   a new generation, "c" and one not to join, this server process;
 --           answers "g" as it is then
 --   assert  generation, record's field, writer, packed record, claim's field
---           or ""
+--           or ""; "last" when it is not told again
 --   end     generation, replica
 --   ended   generation, replica
 --   open    generation, replicas...
@@ -36,12 +36,35 @@ end
 if g ~= 'c' .. generation then
     return STALE
 end
+-- When the lease of a claimed record was granted; '' when it has none.
+local function granted(record)
+    local part = tonumber(sub(record, 43, 45))
+    local key = part and tonumber(sub(record, 46 + part, 48 + part))
+    return key and sub(record, 49 + part + key, 68 + part + key) or ''
+end
+-- The same sandbox, over.
+local function ended(record)
+    return '14' .. sub(record, 3, 22) .. string.rep('0', 20) ..
+           sub(record, 43, 45 + (tonumber(sub(record, 43, 45)) or 0))
+end
 if kind == 'assert' then
     local field, writer, new, claim = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
     local v = call('HMGET', hash, field, 'q', claim)
     local old = v[1]
+    local rival, loser
     if claim ~= '' and v[3] and v[3] ~= field then
-        return ALREADY_EXISTS
+        if ARGV[7] ~= 'last' then
+            return ALREADY_EXISTS
+        end
+        -- A claim has one lease at a time: the one that was granted later. Both
+        -- replicas hear which sandbox is nobody's any more.
+        rival = call('HGET', hash, v[3]) or ''
+        if granted(rival) < granted(new) then
+            loser = rival ~= '' and ended(rival)
+        else
+            new, claim = ended(new), ''
+            writer = string.rep('0', #writer)
+        end
     end
     local gone
     if old then
@@ -71,6 +94,13 @@ if kind == 'assert' then
     end
     if gone and gone ~= claim then
         call('HDEL', hash, gone)
+    end
+    if loser then
+        v[2] = (v[2] or 0) + 1
+        call('HSET', hash, v[3], loser)
+        redis.pcall('PUBLISH', hash .. ':feed',
+                    '1' .. string.rep('0', #writer) ..
+                    string.format('%020d', v[2]) .. sub(v[3], 2) .. loser)
     end
     local n = string.format('%020d', (v[2] or 0) + 1)
     if claim ~= '' then
