@@ -472,7 +472,10 @@ take_back(struct wp_pools *pools, struct wp_slot_ref ref,
         return false;
     }
     if (!is_unshown(pools, slot, record)) {
-        (void)wp_slot_work_change(slot, WP_WORK_ON_UNDO_OVER);
+        /* An open one: the grant may still be on its way to the store. */
+        if (record->state != WP_RECORD_OPEN) {
+            (void)wp_slot_work_change(slot, WP_WORK_ON_UNDO_OVER);
+        }
         return false;
     }
     if (!wp_store_request_send(pools, ref, WP_LEASE_EXPIRE)) {
