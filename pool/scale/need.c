@@ -12,7 +12,7 @@ enum {
     LEAD_SLOTS_MAX = 48,
     /* Who is behind by more lead times than that stays behind: no stock makes
      * up for it. */
-    BEHIND_LEADS_MAX = 64,
+    BEHIND_LEADS_MAX = 512,
 };
 
 static uint32_t

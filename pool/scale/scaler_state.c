@@ -16,9 +16,10 @@
 
 enum {
     MAGIC = 0x53617057, /* "WpaS" */
-    VERSION = 5,
-    VERSION_WITH_BURSTS = 4, /* Else the same: read, too. */
-    BURST_BYTES = 12,        /* What it has more: of no use now. */
+    VERSION = 6,
+    VERSION_WITHOUT_FAILED = 5, /* Else the same: read, too, as is the next. */
+    VERSION_WITH_BURSTS = 4,    /* Without it, too. */
+    BURST_BYTES = 12,           /* What it has more: of no use now. */
     CHECKSUM_LEN = 8,
 };
 
@@ -39,8 +40,8 @@ struct codec {
     const uint8_t *in;
     size_t len; /* Of in. */
     size_t at;
-    bool bad;    /* Read beyond the end. */
-    bool bursts; /* Of VERSION_WITH_BURSTS. */
+    uint32_t version;
+    bool bad; /* Read beyond the end. */
 };
 
 static void
@@ -325,10 +326,13 @@ code_decided(struct codec *codec, struct wp_scaler *scaler)
     code_u32(codec, &scaler->hold.least);
     code_u32(codec, &scaler->target);
     code_bool(codec, &scaler->decided);
-    if (codec->bursts) {
+    if (codec->version == VERSION_WITH_BURSTS) {
         uint8_t past[BURST_BYTES];
 
         code_bytes(codec, past, sizeof past);
+    }
+    if (codec->version > VERSION_WITHOUT_FAILED) {
+        code_bool(codec, &scaler->trial.failed);
     }
     code_u64(codec, &scaler->decisions);
     code_u32(codec, &reason);
@@ -395,7 +399,7 @@ wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     struct wp_season season;
     uint64_t head = (uint64_t)VERSION << 32 | MAGIC;
     uint64_t print = wp_scaler_policy_print(&scaler->policy);
-    struct codec codec = {0};
+    struct codec codec = {.version = VERSION};
 
     if (scaler->season != NULL) {
         season = *scaler->season;
@@ -622,8 +626,9 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     }
     codec = (struct codec){.in = bytes, .len = len - CHECKSUM_LEN};
     code_u64(&codec, &head);
-    codec.bursts = head == ((uint64_t)VERSION_WITH_BURSTS << 32 | MAGIC);
-    if (head != ((uint64_t)VERSION << 32 | MAGIC) && !codec.bursts) {
+    codec.version = (uint32_t)(head >> 32);
+    if ((uint32_t)head != MAGIC || codec.version < VERSION_WITH_BURSTS ||
+        codec.version > VERSION) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "scaler state: of another version");
     }

@@ -9,6 +9,11 @@ static const double HALF_LIFE_MIN_S = 6 * 3600;
 static const double HALF_LIFE_MAX_S = 60 * 86400;
 /* That many are needed: the fourth of those that come as far apart as any. */
 static const double EPISODES = 3;
+/* So many times what chance does to the number of misses is too many; and so
+ * many after that: just before a burst the sums look better than just after it.
+ */
+static const double FAILS = 2;
+static const double FAILS_STILL = 1.5;
 /* The mean of the time between two is over so many. */
 static const double APART_OVER = 8;
 
@@ -85,10 +90,13 @@ wp_trial_belies(const struct wp_trial *trial, double miss, double apart_s)
 }
 
 bool
-wp_trial_fails(const struct wp_trial *trial, double miss)
+wp_trial_fails(struct wp_trial *trial, double miss)
 {
     double allowed = trial->claims * miss;
+    double more =
+        (trial->failed ? FAILS_STILL : FAILS) * wavers(trial, allowed);
 
-    return trial->episodes > EPISODES &&
-           trial->missed > 1.1 * allowed + 4 * wavers(trial, allowed);
+    trial->failed = trial->episodes > EPISODES / (trial->failed ? 2 : 1) &&
+                    trial->missed > 1.1 * allowed + more;
+    return trial->failed;
 }

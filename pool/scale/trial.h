@@ -14,6 +14,7 @@ struct wp_trial {
     double episodes; /* Of misses, apart from each other. */
     double since_s;  /* Time since the latest miss. */
     double apart_s;  /* Mean time between episodes; 0: not known. */
+    bool failed;     /* As of the last question. */
 };
 
 /* Misses within apart_s of each other are one episode: one jump of the rate,
@@ -30,7 +31,8 @@ bool wp_trial_doubts(const struct wp_trial *trial, double miss);
  * more than apart_s apart: what it promises is not to be had, whether or not
  * enough was seen to do without it. */
 bool wp_trial_belies(const struct wp_trial *trial, double miss, double apart_s);
-/* It missed clearly more than a share of `miss`, and again and again. */
-bool wp_trial_fails(const struct wp_trial *trial, double miss);
+/* It missed clearly more than a share of `miss`, and again and again; from then
+ * on a little less is enough. */
+bool wp_trial_fails(struct wp_trial *trial, double miss);
 
 #endif

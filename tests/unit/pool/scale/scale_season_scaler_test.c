@@ -213,14 +213,20 @@ versions(void **state)
     (void)state;
     wp_scaler_on_ready(a.scaler, S, 3 * S);
     len = wp_scaler_save(a.scaler, S, WALL0, bytes, sizeof bytes);
-    assert_int_equal(bytes[4], 5);
-    for (uint8_t version = 3; version <= 6; version += 3) {
+    assert_int_equal(bytes[4], 6);
+    for (uint8_t version = 3; version <= 7; version += 4) {
         seal(bytes, len, version);
         assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
                          WP_INVALID_ARGUMENT);
         assert_non_null(strstr(err.msg, "version"));
     }
-    /* The one before has 12 bytes more, where 26 are left. */
+    /* The one before has a byte less, where 26 are left. */
+    memmove(bytes + len - 27, bytes + len - 26, 18);
+    len--;
+    seal(bytes, len, 5);
+    assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
+                     WP_OK);
+    /* The one before that has 12 more there. */
     memmove(bytes + len - 14, bytes + len - 26, 18);
     memset(bytes + len - 26, 0xff, 12);
     len += 12;
