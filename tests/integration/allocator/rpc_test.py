@@ -640,11 +640,12 @@ class Reflection(unittest.TestCase):
                 f.channel(), {"file_by_filename": "nope.proto"},
                 *({"file_containing_symbol": s} for s in
                   ("warmpool.v1", "warmpool.v1.", "", ".", "warmpool.v1.Nope",
-                   "warmpool.v1.Allocator.Claim.More", "x" * 200)),
+                   "warmpool.v1.Allocator.Claim.More", "x" * 200,
+                   "warmpool_v1.Allocator")),
                 {"all_extension_numbers_of_type": "warmpool.v1.Pool"}, {},
                 {"list_services": ""})
             codes = [a.error_response.error_code for a in answers]
-            self.assertEqual(codes, [5] * 9 + [12, 0])
+            self.assertEqual(codes, [5] * 10 + [12, 0])
 
     def test_can_be_switched_off(self):
         with Fixture("reflection=0") as f:

@@ -193,6 +193,8 @@ class Sessions(unittest.TestCase):
         # What is not said is not another one.
         self.assertEqual(self.post(), first)
         self.assertEqual(self.post(query="?template=coder-sandbox"), first)
+        self.assertEqual(self.post(query="?template=coder%2Dsandbox"), first)
+        self.assertEqual(self.post(session="%73%31"), first)
         for query in ("?template=plain-template", "?pool=plain",
                       "?namespace=elsewhere"):
             answer = self.ask("POST", query=query)

@@ -136,6 +136,8 @@ cold_start_makes_one_for_each_waiting_claim_and_no_more(void **state)
         assert_int_equal(c[i].claim.grant.served, WP_SERVED_COLD);
     }
     assert_int_equal(wp_rig_stats(&rig).created_total, 3);
+    assert_int_equal(wp_rig_stats(&rig).served_total[WP_SERVED_COLD], 3);
+    assert_int_equal(wp_rig_stats(&rig).served_total[WP_SERVED_WARM], 0);
     wp_rig_fini(&rig);
 }
 

@@ -12,6 +12,7 @@
 
 #include "pool/base/siphash.h"
 #include "pool/scale/scaler.h"
+#include "pool/scale/window.h"
 #include "tests/support/pool/season_weeks.h"
 
 struct world {
@@ -200,6 +201,35 @@ seal(uint8_t *bytes, size_t len, uint8_t version)
     }
 }
 
+/* With the right sum, but what cannot be: a rate is known as of a later time
+ * than that of the whole. */
+static void
+what_cannot_be(void **state)
+{
+    static uint8_t bytes[WP_SCALE_STATE_MAX];
+    struct world a = world_make();
+    struct world b = world_make();
+    /* Behind the head, what is said of claims, and two sums of each window. */
+    const size_t at = 110 + 2 * 8 * WP_WINDOWS;
+    struct wp_err err;
+    size_t len;
+
+    (void)state;
+    wp_scaler_on_ready(a.scaler, S, 3 * S);
+    len = wp_scaler_save(a.scaler, S, WALL0, bytes, sizeof bytes);
+    bytes[at + 7] = 0x7f;
+    seal(bytes, len, bytes[4]);
+    assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, "scaler state: damaged");
+    bytes[at + 7] = 0;
+    seal(bytes, len, bytes[4]);
+    assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
+                     WP_OK);
+    wp_scaler_destroy(a.scaler);
+    wp_scaler_destroy(b.scaler);
+}
+
 /* Of another version than this one: nothing of it counts. */
 static void
 versions(void **state)
@@ -262,9 +292,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sentence),  cmocka_unit_test(restart),
-        cmocka_unit_test(bound),     cmocka_unit_test(versions),
-        cmocka_unit_test(not_asked),
+        cmocka_unit_test(sentence),       cmocka_unit_test(restart),
+        cmocka_unit_test(bound),          cmocka_unit_test(versions),
+        cmocka_unit_test(what_cannot_be), cmocka_unit_test(not_asked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
