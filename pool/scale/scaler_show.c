@@ -78,12 +78,15 @@ bound(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
     }
 }
 
-/* No more than what can be made allows. */
+/* No more than what can be made allows: for good, when what was learned counts
+ * what waits to be made in a burst already. */
 static void
 promise_within_capacity(const struct wp_scaler *scaler, uint32_t stock,
                         struct wp_scale_decision *decision)
 {
-    double a = decision->expected;
+    double a = decision->learned
+                   ? decision->rate_slow_per_s * decision->lead_mean_s
+                   : decision->expected;
     double idle;
 
     if (decision->at_once == 0 || !(a > 0) ||
