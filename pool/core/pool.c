@@ -196,7 +196,11 @@ wp_pools_stats(struct wp_pools *pools, uint32_t pool_index,
         uint64_t n = wp_counter_read(&pool->served[i]);
 
         out->served_total[i] = n;
-        out->served_total[WP_SERVED_WARM] -= n < latency.count ? n : 0;
+        /* Each is counted after the other: one may be seen too early. */
+        out->served_total[WP_SERVED_WARM] -=
+            n < out->served_total[WP_SERVED_WARM]
+                ? n
+                : out->served_total[WP_SERVED_WARM];
     }
     out->refused_total = wp_counter_read(&pool->refused);
     out->missed_total = wp_counter_read(&pool->missed);
