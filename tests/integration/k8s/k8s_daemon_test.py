@@ -606,8 +606,8 @@ class Restored(Case):
         self.wait_ready("late")
         self.wait_filled(replicas=3)
         self.hold_lists("sandboxes")
-        since = self.log_position()
         self.api.control("restore")
+        since = self.log_position()
         self.make_claim("new")
         eventually(lambda: "storage was restored" in daemon.messages(),
                    "the restore to be seen")
