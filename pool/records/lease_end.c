@@ -19,7 +19,7 @@ is_held(enum wp_slot_state state)
 
 /* The store's lease is the one that is held here, renewed elsewhere. One fence
  * may have two claims, when a store has forgotten one grant: the claim that
- * it knows counts. */
+ * it knows counts. Under the change lock, as is the next. */
 static bool
 is_renewed(struct wp_pools *pools, const struct wp_store_request *end)
 {
@@ -32,7 +32,6 @@ is_renewed(struct wp_pools *pools, const struct wp_store_request *end)
            strcmp(view.tenant, found->tenant) == 0;
 }
 
-/* Under the change lock. */
 static void
 take_deadline(struct wp_pools *pools, struct wp_slot *slot,
               const struct wp_lease_record *found)
