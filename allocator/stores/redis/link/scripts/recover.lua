@@ -60,7 +60,7 @@ if kind == 'assert' then
         -- replicas hear which sandbox is nobody's any more.
         rival = call('HGET', hash, v[3]) or ''
         if granted(rival) < granted(new) then
-            loser = rival ~= '' and ended(rival)
+            loser = granted(rival) ~= '' and ended(rival)
         else
             new, claim = ended(new), ''
             writer = string.rep('0', #writer)
