@@ -330,8 +330,6 @@ change_init(struct change_call *self, struct wp_call *call,
     self->change.done = done;
     self->change.ctx = self;
     call->state = self;
-    /* A commit under way cannot be called back; it ends by itself. */
-    call->cancelled = wp_service_ignore_cancel;
 }
 
 static void

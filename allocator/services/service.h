@@ -53,7 +53,8 @@ struct wp_call {
     /* Set by a method that answers later. cancelled: the client has gone or the
      * deadline has passed; the method must still finish the call, soon (with
      * WP_CANCELLED) unless finish is already under way. Called at most once, on
-     * the transport's thread, and never after finish has returned there.
+     * the transport's thread, and never after finish has returned there. NULL:
+     * the answer cannot be hurried, and comes by itself.
      * writable: the stream can take the next message. */
     void (*cancelled)(struct wp_call *call);
     void (*writable)(struct wp_call *call);

@@ -244,18 +244,11 @@ wp_service_wait_ns(const struct wp_call *call, int64_t wait_ms)
 }
 
 void
-wp_service_ignore_cancel(struct wp_call *call)
-{
-    (void)call;
-}
-
-void
 wp_service_post(struct wp_call *call,
                 void (*run)(void *call, uint64_t a, uint64_t b))
 {
     const struct wp_services_config *config = &wp_services_of(call)->config;
 
-    call->cancelled = wp_service_ignore_cancel;
     if (!config->post(config->ctx,
                       (struct wp_message){.run = run, .ctx = call})) {
         call->ops->finish(call, WP_UNAVAILABLE,

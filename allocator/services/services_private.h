@@ -88,8 +88,6 @@ uint32_t wp_service_find_pool(struct wp_call *call,
 /* How long a claim may wait: what was asked for, but so much less than the
  * call's deadline that its answer still arrives. */
 int64_t wp_service_wait_ns(const struct wp_call *call, int64_t wait_ms);
-/* For methods whose answer cannot be hurried. */
-void wp_service_ignore_cancel(struct wp_call *call);
 /* Runs run(call, 0, 0) on the control thread, which owns the call from here on;
  * or finishes it with UNAVAILABLE. */
 void wp_service_post(struct wp_call *call,

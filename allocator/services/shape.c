@@ -66,7 +66,6 @@ submit(struct shape *shape,
     struct wp_err err;
 
     shape->job.done = done;
-    call->cancelled = wp_service_ignore_cancel;
     status = config->shape(config->ctx, &shape->job, &err);
     if (status != WP_OK) {
         free(shape);
