@@ -38,7 +38,7 @@ wp_lease_note_write(const struct wp_lease_note *note,
                           json_integer((json_int_t)note->identity_ttl_ms));
         (void)wp_json_set_text(json, "identitySeal", note->identity_seal);
     }
-    len = json_dumpb(json, out, WP_LEASE_NOTE_MAX - 1, JSON_COMPACT);
+    len = json_dumpb(json, out, WP_LEASE_NOTE_MAX, JSON_COMPACT);
     WP_ASSERT(len > 0 && len < WP_LEASE_NOTE_MAX);
     out[len] = '\0';
     json_decref(json);
