@@ -9,9 +9,10 @@ import subprocess
 # A mistake in a signal's target must not reach beyond the test.
 WALL = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] \
     if os.geteuid() == 0 else []
-# What tests find by a path that was compiled in.
-PROGRAMS = ["warmpoold", "warmpoolctl", "warmpool-init", "warmpool-runtime",
-            "static_server", "fake_api", "rpc_fixture"]
+# What tests find by a path that was compiled in, or that the environment says.
+PROGRAMS = ["warmpoold", "warmpoolctl", "warmpool-init", "warmpool-fetch",
+            "warmpool-runtime", "warmpool-egress", "static_server", "fake_api",
+            "rpc_fixture"]
 
 
 class Test:

@@ -559,6 +559,14 @@ class Keys(Case):
 
 
 class Options(unittest.TestCase):
+    def test_what_is_only_asked(self):
+        for option, says in (("--help", b"Usage: warmpool-egress --listen"),
+                             ("--version", b"warmpool-egress ")):
+            done = subprocess.run([os.environ["WP_EGRESS_BINARY"], option],
+                                  capture_output=True, timeout=90, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, b""), option)
+            self.assertTrue(done.stdout.startswith(says), done.stdout)
+
     def test_bad_ones(self):
         for words, error in (
                 ([], b"--listen and --policy are needed"),
