@@ -255,6 +255,69 @@ forgets_a_cancelled_command(void **state)
     assert_int_equal(outcome.calls, 0);
 }
 
+struct heard {
+    struct event_base *base;
+    char out[256];
+    bool done;
+};
+
+static void
+on_heard(void *user, enum wp_process_stream stream, struct evbuffer *data)
+{
+    struct heard *heard = user;
+    size_t len = strlen(heard->out);
+
+    (void)stream;
+    text_of(data, heard->out + len, sizeof heard->out - len);
+    evbuffer_drain(data, evbuffer_get_length(data));
+}
+
+static void
+on_heard_done(void *user, const struct wp_process_result *result)
+{
+    struct heard *heard = user;
+
+    (void)result;
+    heard->done = true;
+    event_base_loopbreak(heard->base);
+}
+
+/* Its number is free once it is reaped: whoever has it then gets no signal. */
+static void
+signals_nobody_for_a_command_that_has_ended(void **state)
+{
+    static const struct wp_process_events hearing = {.output = on_heard,
+                                                     .done = on_heard_done};
+    struct rig *rig = *state;
+    char sh[] = "sh";
+    char flag[] = "-c";
+    char script[] = "(trap 'echo one' USR1; trap 'echo two; exit' USR2; "
+                    "echo $$; while :; do sleep 0.01; done) & exit 0";
+    char *argv[] = {sh, flag, script, NULL};
+    struct wp_process_spec spec = {
+        .argv = argv, .cwd_fd = -1, .drain_ms = 60000};
+    struct heard heard = {.base = rig->base};
+    struct wp_process *process;
+    struct wp_err err;
+    pid_t pid = 0;
+
+    assert_int_equal(
+        wp_process_start(rig->table, &spec, &hearing, &heard, &process, &err),
+        WP_OK);
+    while (pid == 0 || kill(pid, 0) == 0) {
+        assert_int_equal(event_base_loop(rig->base, EVLOOP_ONCE), 0);
+        assert_false(heard.done);
+        pid = strchr(heard.out, '\n') != NULL ? atoi(heard.out) : 0;
+    }
+    /* What it left behind is in its group, and hears the first one first. */
+    wp_process_signal(process, SIGUSR1);
+    assert_int_equal(kill(-pid, SIGUSR2), 0);
+    event_base_dispatch(rig->base);
+    assert_true(heard.done);
+    assert_null(strstr(heard.out, "one\n"));
+    assert_non_null(strstr(heard.out, "two\n"));
+}
+
 /* A stream at a time: one that is closed says nothing of the other. */
 static void
 serves_what_a_command_left_behind(void **state)
@@ -295,6 +358,7 @@ main(void)
         cmocka_unit_test(refuses_what_cannot_run),
         cmocka_unit_test(bounds_how_many_run),
         cmocka_unit_test(forgets_a_cancelled_command),
+        cmocka_unit_test(signals_nobody_for_a_command_that_has_ended),
         cmocka_unit_test(serves_what_a_command_left_behind),
     };
 

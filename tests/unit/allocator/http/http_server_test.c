@@ -6,9 +6,12 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -189,40 +192,85 @@ test_probes_have_room_of_their_own(void **state)
     wait_all_gone();
 }
 
+static _Atomic(int) accepts_refused;
+
+int __real_accept4(int fd, struct sockaddr *peer, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *peer, socklen_t *len, int flags);
+
+int
+__wrap_accept4(int fd, struct sockaddr *peer, socklen_t *len, int flags)
+{
+    int got = __real_accept4(fd, peer, len, flags);
+
+    if (got < 0 && errno == EMFILE) {
+        accepts_refused++;
+    }
+    return got;
+}
+
+/* Connections that wait until they have been tried a few times. What is logged
+ * meanwhile goes into log. */
 static void
-test_without_descriptors(void **state)
+ask_without_descriptors(int log)
 {
     struct wp_address address;
     struct wp_err err;
     struct rlimit before;
     struct rlimit none;
+    uint64_t taken = rig_stats().connections_total;
+    int shown = dup(STDERR_FILENO);
     int fds[3];
 
-    (void)state;
-    rig_start();
     assert_int_equal(wp_address_parse(wp_str_from(rig_tcp()), &address, &err),
                      WP_OK);
     for (size_t i = 0; i < WP_ARRAY_LEN(fds); i++) {
         fds[i] = socket(AF_INET, SOCK_STREAM, 0);
     }
+    assert_int_equal(dup2(log, STDERR_FILENO), STDERR_FILENO);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = (struct rlimit){0, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    accepts_refused = 0;
     for (size_t i = 0; i < WP_ARRAY_LEN(fds); i++) {
         assert_int_equal(
             connect(fds[i], (struct sockaddr *)&address.sa, address.len), 0);
         rig_send_text(fds[i], "GET /hello HTTP/1.0\r\n\r\n");
     }
-    for (int i = 0; i < 20; i++) {
-        (void)usleep(1000); /* For it to be tried. */
-        assert_int_equal(rig_stats().connections_total, 0);
+    while (accepts_refused < 3) {
+        (void)usleep(1000);
     }
+    taken -= rig_stats().connections_total;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(dup2(shown, STDERR_FILENO), STDERR_FILENO);
+    (void)close(shown);
+    assert_int_equal(taken, 0);
     for (size_t i = 0; i < WP_ARRAY_LEN(fds); i++) {
         (void)rig_read_until(fds[i], NULL, rig.answer, sizeof rig.answer);
         assert_begins(rig.answer, "HTTP/1.1 200 ");
         (void)close(fds[i]);
     }
+}
+
+/* They are served once there are some; each time one line has said so. */
+static void
+test_without_descriptors(void **state)
+{
+    int log = memfd_create("log", MFD_CLOEXEC);
+    char lines[4096] = "";
+    int said = 0;
+
+    (void)state;
+    assert_true(log >= 0);
+    rig_start();
+    ask_without_descriptors(log);
+    ask_without_descriptors(log);
+    assert_true(pread(log, lines, sizeof lines - 1, 0) > 0);
+    for (const char *at = lines; (at = strstr(at, "have run out")) != NULL;
+         at++) {
+        said++;
+    }
+    assert_int_equal(said, 2);
+    (void)close(log);
 }
 
 /* --- Who may --- */

@@ -1,5 +1,6 @@
 /* Which API server, and as whom: what a kubeconfig and a Pod say, and every
  * refusal with its field. */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -267,8 +268,25 @@ write_file(const char *dir, const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
+/* Of blocks that hold a huge file, those without a byte of it. */
+static int frees_wiped;
+
+void __real_free(void *p);
+void __wrap_free(void *p);
+
+void
+__wrap_free(void *p)
+{
+    static const char wiped[(1 << 20) + 1];
+
+    if (p != NULL && malloc_usable_size(p) >= sizeof wiped) {
+        frees_wiped += memcmp(p, wiped, sizeof wiped) == 0;
+    }
+    __real_free(p);
+}
+
 /* From a file: relative paths are the file's; a missing and a huge one are
- * refused by name. */
+ * refused by name, and nothing of it stays in memory that was freed. */
 static void
 files(void **state)
 {
@@ -298,8 +316,10 @@ files(void **state)
     write_file(dir, "config", huge);
     free(huge);
     (void)snprintf(path, sizeof path, "%s/config", dir);
+    frees_wiped = 0;
     assert_int_equal(wp_api_config_read(&config, path, NULL, &err),
                      WP_INVALID_ARGUMENT);
+    assert_int_equal(frees_wiped, 1);
     assert_non_null(strstr(err.msg, "1 MiB"));
     assert_int_equal(wp_api_config_read(&config, dir, NULL, &err),
                      WP_FAILED_PRECONDITION);

@@ -16,6 +16,35 @@
 /* The rig is large; one at a time. */
 static struct rig rig;
 
+static int multis_left = 100; /* As many can be made. */
+
+void *__real_curl_multi_init(void);
+void *__wrap_curl_multi_init(void);
+
+void *
+__wrap_curl_multi_init(void)
+{
+    return multis_left-- > 0 ? __real_curl_multi_init() : NULL;
+}
+
+/* Neither the link of requests nor that of streams can be done without. */
+static void
+no_memory(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 2; n++) {
+        struct wp_err err;
+
+        rig_init(&rig, NULL);
+        multis_left = n;
+        rig.http = wp_http_create(&rig.config, &err);
+        multis_left = 100;
+        assert_null(rig.http);
+        assert_int_equal(err.status, WP_RESOURCE_EXHAUSTED);
+        rig_fini(&rig);
+    }
+}
+
 static void
 ignore(struct rig *r, const struct peer_request *request)
 {
@@ -349,6 +378,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(get_and_send),
+        cmocka_unit_test(no_memory),
         cmocka_unit_test(no_path),
         cmocka_unit_test(deadline),
         cmocka_unit_test(cut_answers),

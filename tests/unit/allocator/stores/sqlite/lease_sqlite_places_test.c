@@ -105,11 +105,38 @@ test_transactions(void **state)
     wp_lease_places_fini(&places);
 }
 
+/* As many records as were said, in transactions of as many changes. */
+static void
+test_full_needs_no_more_memory(void **state)
+{
+    const struct wp_lease_record none = {.state = WP_RECORD_NONE};
+    struct wp_lease_places places;
+    struct wp_lease_places first;
+
+    (void)state;
+    assert_true(wp_lease_places_init(&places, RECORDS, CHANGES));
+    first = places;
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        struct wp_lease_record record = record_in(i, WP_RECORD_HELD);
+
+        if (i % CHANGES == 0) {
+            assert_true(wp_lease_places_begin(&places, CHANGES));
+        }
+        wp_lease_places_move(&places, (int64_t)i + 1, &none, &record);
+    }
+    assert_true(wp_lease_places_begin(&places, CHANGES));
+    assert_ptr_equal(places.sandboxes.cells, first.sandboxes.cells);
+    assert_ptr_equal(places.claims.cells, first.claims.cells);
+    assert_ptr_equal(places.moves, first.moves);
+    wp_lease_places_fini(&places);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transactions),
+        cmocka_unit_test(test_full_needs_no_more_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
