@@ -9,6 +9,7 @@
 
 #include "bench/harness/lane.h"
 #include "bench/harness/target.h"
+#include "bench/load/signals.h"
 #include "k8s/objects/json.h"
 #include "pool/base/clock.h"
 
@@ -289,6 +290,10 @@ wp_claim_objects_settle(struct wp_claim_objects *objects,
         if (walk.there == 0 || wp_lane_now_ns() >= end_ns) {
             break;
         }
+        if (wp_signals_pending()) {
+            (void)wp_err_set(&out->why, WP_UNAVAILABLE, "a signal came");
+            return;
+        }
         (void)nanosleep(&pause, NULL);
     }
     /* The garbage collector and the controllers have to see to these. */
@@ -298,6 +303,10 @@ wp_claim_objects_settle(struct wp_claim_objects *objects,
         }
         if (walk.alive == 0 || wp_lane_now_ns() >= end_ns) {
             break;
+        }
+        if (wp_signals_pending()) {
+            (void)wp_err_set(&out->why, WP_UNAVAILABLE, "a signal came");
+            return;
         }
         (void)nanosleep(&pause, NULL);
     }

@@ -11,6 +11,7 @@
 #include "bench/harness/ladders.h"
 #include "bench/harness/report.h"
 #include "bench/harness/scenario.h"
+#include "bench/load/signals.h"
 #include "pool/base/nearest.h"
 
 enum {
@@ -280,6 +281,7 @@ prepare(struct command *command, struct wp_region *region, struct wp_run *run)
     if (status != WP_OK) {
         return status;
     }
+    wp_signals_block(); /* Files may be pipes that nobody writes: not before. */
     plan->turns = run->phases[0].turns;
     plan->leave = run->phases[0].leave;
     run->plan = plan;
@@ -299,13 +301,8 @@ run_load(struct command *command)
     static struct wp_check check;
     struct wp_run run = {.plan = &command->plan};
     struct wp_region region = {.blocks = NULL};
-    sigset_t set;
     int code;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
     if (prepare(command, &region, &run) != WP_OK) {
         code = usage_error(&run.err);
     } else {

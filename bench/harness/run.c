@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "bench/harness/lane.h"
 #include "bench/load/procs.h"
+#include "bench/load/signals.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/rng.h"
@@ -94,7 +94,7 @@ look_at_target(struct phase *phase)
     if (outcome->stock == NULL) {
         return;
     }
-    now.told = wp_target_pool(phase->target, outcome->plan, &stats, &err);
+    now.told = wp_target_pool(phase->target, outcome->plan, true, &stats, &err);
     if (now.told) {
         now.ready = stats.ready;
         now.waiting = stats.waiting;
@@ -168,6 +168,7 @@ take_signal(struct phase *phase, int number)
 {
     if (phase->run->signal != 0) {
         atomic_store(&phase->signals.abort, true);
+        phase->run->hurried = true;
     }
     phase->run->signal = number;
     phase->outcome->cut = true;
@@ -177,23 +178,19 @@ take_signal(struct phase *phase, int number)
 static void
 watch(struct phase *phase)
 {
-    const struct timespec look = {0, LOOK_NS / 5};
     int64_t look_ns =
         phase->target->objects.api != NULL ? LOOK_OBJECTS_NS : LOOK_NS;
     int64_t stock_ns = 0;
-    sigset_t set;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
     while (!all_over(phase)) {
-        int number = sigtimedwait(&set, NULL, &look);
+        int number = wp_signals_take(LOOK_NS / 5);
         int64_t now_ns = wp_lane_now_ns();
 
         if (number > 0) {
             take_signal(phase, number);
         }
-        if (now_ns - stock_ns >= look_ns) {
+        /* It may be what is waited for. */
+        if (now_ns - stock_ns >= look_ns && phase->run->signal == 0) {
             stock_ns = now_ns;
             look_at_target(phase);
         }
@@ -303,6 +300,7 @@ run_phase(struct phase *phase, uint32_t number, struct wp_hash_key key)
         before_ns = process_cpu_ns(server_of(phase));
         outcome->server_cpu_ns = before_ns;
         phase->told_ns = phase->start_ns;
+        phase->target->asked = true;
         run_lanes(phase);
         if (before_ns >= 0) {
             outcome->server_cpu_ns =
@@ -311,6 +309,10 @@ run_phase(struct phase *phase, uint32_t number, struct wp_hash_key key)
         status = gather(phase, err);
     } else {
         outcome->cut = true;
+        phase->run->signal = wp_signals_take(0);
+        if (phase->run->signal != 0) {
+            status = WP_OK; /* It is why nothing was begun. */
+        }
     }
     for (uint32_t i = 0; i < phase->n_lanes; i++) {
         wp_lane_destroy(phase->lanes[i].lane);
@@ -436,8 +438,10 @@ static void
 tidy_up(struct wp_run *run)
 {
     struct wp_err err;
+    int number;
 
     for (uint32_t t = 0; t < run->n_targets; t++) {
+        run->targets[t].hurried = run->hurried;
         wp_target_settle(&run->targets[t], run->plan, run->tag,
                          &run->leftovers[t]);
         if (wp_target_restore(&run->targets[t], run->plan, &err) != WP_OK) {
@@ -447,6 +451,8 @@ tidy_up(struct wp_run *run)
                           err.msg);
         }
     }
+    number = wp_signals_take(0);
+    run->signal = run->signal != 0 ? run->signal : number;
 }
 
 enum wp_status

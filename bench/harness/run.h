@@ -51,6 +51,7 @@ struct wp_run {
     uint32_t tag;
     int64_t began_wall_ns;
     int signal;        /* What cut it; 0: nothing. */
+    bool hurried;      /* A second one came. */
     struct wp_err err; /* WP_OK: nothing went wrong. */
     char machine[256];
 };

@@ -6,11 +6,14 @@
 #include <time.h>
 
 #include "bench/harness/lane.h"
+#include "bench/load/signals.h"
 #include "pool/base/clock.h"
 
 /* Of address space; pages that are not written cost nothing. */
 #define ARENA_SIZE ((size_t)1 << 28)
 #define PATIENCE_NS (60 * WP_NS_PER_S)
+/* Of a call that somebody would rather not wait for. */
+#define QUICK_NS (2 * WP_NS_PER_S)
 
 static void
 rest(const struct wp_target *target)
@@ -163,10 +166,12 @@ pool_of(const struct wp_plan *plan)
 }
 
 bool
-wp_target_pool(struct wp_target *target, const struct wp_plan *plan,
+wp_target_pool(struct wp_target *target, const struct wp_plan *plan, bool quick,
                struct wp_pool_stats *out, struct wp_err *err)
 {
     const struct wp_wire_get_pool_request request = {.pool = pool_of(plan)};
+    int64_t *timeout_ns = &target->ctl.options.timeout_ns;
+    int64_t patience_ns = *timeout_ns;
     struct wp_ctl_call call = {.wait_ns = 0};
     enum wp_status status;
 
@@ -181,7 +186,9 @@ wp_target_pool(struct wp_target *target, const struct wp_plan *plan,
         return told;
     }
     wp_arena_reset(&target->ctl.arena);
+    *timeout_ns = quick ? QUICK_NS : patience_ns;
     status = wp_ctl_call_get_pool(&target->ctl, &request, out, &call);
+    *timeout_ns = patience_ns;
     if (status != WP_OK) {
         *err = call.err;
         err->status = status;
@@ -224,7 +231,7 @@ wp_target_prepare(struct wp_target *target, const struct wp_plan *plan,
     if (target->echo) {
         return WP_OK;
     }
-    if (!wp_target_pool(target, plan, &stats, err)) {
+    if (!wp_target_pool(target, plan, false, &stats, err)) {
         return target->blind && !plan->has_pool_size ? WP_OK : err->status;
     }
     if (plan->has_pool_size && stats.spec.target != plan->pool_size) {
@@ -238,7 +245,7 @@ wp_target_prepare(struct wp_target *target, const struct wp_plan *plan,
         }
     }
     do {
-        if (!wp_target_pool(target, plan, &stats, err)) {
+        if (!wp_target_pool(target, plan, false, &stats, err)) {
             return err->status;
         }
         if (stats.ready == stats.spec.target ||
@@ -250,7 +257,7 @@ wp_target_prepare(struct wp_target *target, const struct wp_plan *plan,
             end_ns = wp_lane_now_ns() + PATIENCE_NS;
         }
         rest(target);
-    } while (wp_lane_now_ns() < end_ns);
+    } while (wp_lane_now_ns() < end_ns && !wp_signals_pending());
     return wp_err_set(err, WP_UNAVAILABLE,
                       "the pool has %u of %u sandboxes ready and makes no more",
                       stats.ready, stats.spec.target);
@@ -348,9 +355,16 @@ wp_target_settle(struct wp_target *target, const struct wp_plan *plan,
     bool any = true;
 
     *out = (struct wp_leftovers){.known = false};
+    if (!target->asked) {
+        out->known = true;
+        return;
+    }
     if (plan->leave || plan->blind) {
         (void)wp_err_set(&out->why, WP_UNIMPLEMENTED, "nobody was to ask");
         return;
+    }
+    if (target->hurried) {
+        target->ctl.options.timeout_ns = QUICK_NS;
     }
     if (target->objects.api != NULL) {
         wp_claim_objects_settle(&target->objects, plan, tag, out);
@@ -365,6 +379,10 @@ wp_target_settle(struct wp_target *target, const struct wp_plan *plan,
             rest(target);
         }
         if (!walk(target, plan, tag, out, &any)) {
+            return;
+        }
+        if (any && wp_signals_pending()) {
+            (void)wp_err_set(&out->why, WP_UNAVAILABLE, "a signal came");
             return;
         }
     }

@@ -19,7 +19,9 @@ struct wp_target {
     struct wp_h2_tls *tls;                /* NULL: none. */
     char authorization[WP_RPC_TOKEN_MAX]; /* "": none. A secret. */
     bool echo;
-    bool blind; /* It does not tell us of its pools. */
+    bool blind;   /* It does not tell us of its pools. */
+    bool asked;   /* Claims were made there. */
+    bool hurried; /* Nobody wants to wait for it any more. */
     bool has_size;
     uint32_t size; /* What the pool's target was before we changed it. */
 
@@ -39,14 +41,14 @@ enum wp_status wp_target_open(struct wp_target *target,
 void wp_target_close(struct wp_target *target);
 
 /* How a pool is now. False: it is not told; err has why, and a target that may
- * not tell is not asked again. */
+ * not tell is not asked again. quick: an answer that takes seconds is none. */
 WP_MUST_CHECK bool wp_target_pool(struct wp_target *target,
-                                  const struct wp_plan *plan,
+                                  const struct wp_plan *plan, bool quick,
                                   struct wp_pool_stats *out,
                                   struct wp_err *err);
-/* Gives the pool the plan's size, if it has one, and waits until it is full or
- * a minute is over without a change; without one, until it is as full as it is
- * to be. */
+/* Gives the pool the plan's size, if it has one, and waits until it is full, a
+ * minute is over without a change, or a signal came; without one, until it is
+ * as full as it is to be. */
 enum wp_status wp_target_prepare(struct wp_target *target,
                                  const struct wp_plan *plan,
                                  struct wp_err *err);
@@ -65,7 +67,8 @@ struct wp_leftovers {
     struct wp_err why; /* When not known, or not all could be ended. */
 };
 
-/* Looks for claims with that tag, and ends them. */
+/* Looks for claims with that tag, and ends them; not where none were made. A
+ * signal that comes meanwhile ends the look. */
 void wp_target_settle(struct wp_target *target, const struct wp_plan *plan,
                       uint32_t tag, struct wp_leftovers *out);
 

@@ -550,6 +550,22 @@ class Failures(WithDaemon):
             self.assertEqual(run["check"]["leases_left"], 0)
             self.assertIn("cut short", errors)
 
+    def test_a_signal_is_heard_before_the_load(self):
+        # Nobody writes the pipe that it reads; nobody fills the pool.
+        os.mkfifo(self.path("never"))
+        for words in (("--csv", self.path("never")), ("-s", self.path("never")),
+                      ("--pool-size", "1048576")):
+            process = subprocess.Popen(
+                [LOAD, "bench", "-a", self.daemon.address, "-n", "10", *words],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            if words[0] == "--pool-size":
+                eventually(lambda: not self.daemon.full(), "another size")
+            process.send_signal(signal.SIGINT)
+            out, errors = process.communicate(timeout=PATIENCE / 2)
+            self.assertIn(process.returncode, (130, -signal.SIGINT), errors)
+        self.assertIn("CUT SHORT by SIGINT", out)  # The last was under way.
+        eventually(self.daemon.full, "the size that the pool had")
+
     def test_a_program_that_was_stopped_says_so(self):
         process = subprocess.Popen(
             [LOAD, "bench", "-a", self.daemon.address, "-r", "50", "-d", "3s",
@@ -592,6 +608,32 @@ class Slow(unittest.TestCase):
         # The 40 that were due in the first 0.4 s waited for 0.1 s and more.
         self.assertGreaterEqual(sum(t >= 0.1 for t in took), 35)
         self.assertGreaterEqual(max(took), 0.4)
+
+    def test_a_second_signal_does_not_wait_for_a_target_that_stands_still(self):
+        daemon = Daemon()
+        self.addCleanup(daemon.stop)
+        process = subprocess.Popen(
+            [LOAD, "bench", "-a", daemon.address, "-r", "100", "-d", "1h",
+             "--wait", "600s", "--timeout", "600s", "-o", "json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        process.stderr.readline()  # Progress: it runs.
+        daemon.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(daemon.process.send_signal, signal.SIGCONT)
+
+        def over():
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.1)  # Signals of one moment are one.
+            return process.poll() is not None
+
+        threading.Thread(target=eventually, args=(over, "the end")).start()
+        began = time.monotonic()
+        out, errors = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 130, errors)
+        run = json.loads(out)
+        self.assertEqual(run["signal"], "SIGINT")
+        self.assertIsNone(run["check"]["leases_left"])
+        self.assertLess(time.monotonic() - began, PATIENCE / 2)
 
     def test_a_wall_clock_that_leaps_changes_no_figure(self):
         daemon = Daemon()
