@@ -144,8 +144,66 @@ verdict(FILE *out, const struct wp_stats_ratio *r, bool less_is_better)
 
 struct side {
     const json_t *run;
-    const char *target; /* NULL: any. */
+    const char *target;
 };
+
+static const json_t *
+first_phase(const struct side *side, const char *name)
+{
+    const json_t *phase;
+    size_t i;
+
+    json_array_foreach(json_object_get(side->run, "phases"), i, phase)
+    {
+        if (is_phase(phase, name, side->target)) {
+            return phase;
+        }
+    }
+    return NULL;
+}
+
+/* What makes a comparison doubtful: one was cut short, or they are of two
+ * loads. */
+static void
+doubts(FILE *out, const struct side *a, const struct side *b, const char *name)
+{
+    const struct side *sides[] = {a, b};
+    const json_t *loads[2];
+    const json_t *phase;
+    const json_t *value;
+    const char *key;
+    size_t i;
+
+    for (size_t s = 0; s < 2; s++) {
+        bool cut = false;
+
+        loads[s] = json_object_get(first_phase(sides[s], name), "load");
+        json_array_foreach(json_object_get(sides[s]->run, "phases"), i, phase)
+        {
+            cut |= is_phase(phase, name, sides[s]->target) &&
+                   json_is_true(json_object_get(phase, "cut"));
+        }
+        if (cut) {
+            (void)fprintf(out, "  Note: %s was cut short.\n",
+                          s == 0 ? "A" : "B");
+        }
+    }
+    json_object_foreach((json_t *)(uintptr_t)loads[0], key, value)
+    {
+        char *of_a = json_dumps(value, JSON_ENCODE_ANY);
+        char *of_b =
+            json_dumps(json_object_get(loads[1], key), JSON_ENCODE_ANY);
+
+        if (of_a != NULL && of_b != NULL && strcmp(of_a, of_b) != 0) {
+            (void)fprintf(out,
+                          "  Note: not the same load: %.20s is %.20s in A, "
+                          "%.20s in B.\n",
+                          key, of_a, of_b);
+        }
+        free(of_a);
+        free(of_b);
+    }
+}
 
 static void
 compare_phase(FILE *out, const struct side *a, const struct side *b,
@@ -155,7 +213,8 @@ compare_phase(FILE *out, const struct side *a, const struct side *b,
 
     WP_ASSERT(v != NULL);
     (void)fprintf(out, "\n%s\n", name);
-    (void)fprintf(out, "  %-18s%10s%10s%8s%16s  %s\n", "", "A", "B", "B / A",
+    doubts(out, a, b, name);
+    (void)fprintf(out, "  %-16s%9s%9s%7s%15s  %s\n", "", "A", "B", "B / A",
                   "95 %", "verdict");
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         const struct figure *figure = &figures[i];
@@ -186,7 +245,7 @@ compare_phase(FILE *out, const struct side *a, const struct side *b,
                                             r.high * shift};
             }
         }
-        (void)fprintf(out, "  %-18s%10.3g%10.3g", figure->title, value_a,
+        (void)fprintf(out, "  %-16s%9.3g%9.3g", figure->title, value_a,
                       value_b);
         if (!known || !enough) {
             (void)fputs("  too few to say\n", out);
@@ -194,19 +253,20 @@ compare_phase(FILE *out, const struct side *a, const struct side *b,
         }
         (void)snprintf(interval, sizeof interval, "%.3g to %.3g", r.low,
                        r.high);
-        (void)fprintf(out, "%8.3g%16s  ", r.ratio, interval);
+        (void)fprintf(out, "%7.3g%15s  ", r.ratio, interval);
         verdict(out, &r, figure->less_is_better);
         (void)fputc('\n', out);
     }
     free(v);
 }
 
-static void
+/* How many phases both have. */
+static size_t
 compare_sides(FILE *out, const struct side *a, const struct side *b)
 {
     const json_t *phases = json_object_get(a->run, "phases");
     const json_t *phase;
-    const json_t *other;
+    size_t n = 0;
     size_t i;
     size_t k;
 
@@ -216,20 +276,17 @@ compare_sides(FILE *out, const struct side *a, const struct side *b)
     json_array_foreach(phases, i, phase)
     {
         const char *name = json_string_value(json_object_get(phase, "name"));
-        bool first = true;
-        bool has = false;
+        bool first = is_phase(phase, name, a->target);
 
         for (k = 0; k < i && first; k++) {
-            first = !is_phase(json_array_get(phases, k), name, NULL);
+            first = !is_phase(json_array_get(phases, k), name, a->target);
         }
-        json_array_foreach(json_object_get(b->run, "phases"), k, other)
-        {
-            has |= is_phase(other, name, b->target);
-        }
-        if (first && has) {
+        if (first && first_phase(b, name) != NULL) {
             compare_phase(out, a, b, name);
+            n++;
         }
     }
+    return n;
 }
 
 void
@@ -238,7 +295,29 @@ wp_compare_targets(const json_t *run, FILE *out)
     const struct side a = {run, "A"};
     const struct side b = {run, "B"};
 
-    compare_sides(out, &a, &b);
+    (void)compare_sides(out, &a, &b);
+}
+
+/* Those of one side only are told, so that nobody misses them. */
+static void
+tell_missing(const struct side *a, const struct side *b, const char *path)
+{
+    const json_t *phases = json_object_get(a->run, "phases");
+    const json_t *phase;
+    size_t i;
+
+    json_array_foreach(phases, i, phase)
+    {
+        const char *name = json_string_value(json_object_get(phase, "name"));
+
+        if (is_phase(phase, name, a->target) && first_phase(b, name) == NULL &&
+            first_phase(a, name) == phase) {
+            (void)fprintf(stderr,
+                          "warmpool-load: %s has no phase '%.63s': it is not "
+                          "compared\n",
+                          path, name);
+        }
+    }
 }
 
 json_t *
@@ -247,6 +326,7 @@ wp_compare_load(const char *path)
     json_error_t error;
     json_t *run = json_load_file(path, 0, &error);
     const json_t *phase;
+    bool two = false;
     size_t i;
 
     if (run == NULL) {
@@ -275,6 +355,14 @@ wp_compare_load(const char *path)
             json_decref(run);
             return NULL;
         }
+        two |= strcmp(json_string_value(json_object_get(phase, "target")),
+                      "A") != 0;
+    }
+    if (two) {
+        (void)fprintf(stderr,
+                      "warmpool-load: %s has two targets: only A is looked "
+                      "at\n",
+                      path);
     }
     return run;
 }
@@ -282,8 +370,9 @@ wp_compare_load(const char *path)
 int
 wp_compare_main(int argc, char **argv)
 {
-    struct side a = {NULL, NULL};
-    struct side b = {NULL, NULL};
+    struct side a = {NULL, "A"};
+    struct side b = {NULL, "A"};
+    size_t n;
 
     if (argc != 3 || argv[1][0] == '-' || argv[2][0] == '-') {
         (void)fputs("Usage: warmpool-load compare A.json B.json\n"
@@ -295,11 +384,21 @@ wp_compare_main(int argc, char **argv)
     }
     a.run = wp_compare_load(argv[1]);
     b.run = a.run != NULL ? wp_compare_load(argv[2]) : NULL;
-    if (b.run != NULL) {
-        (void)fprintf(stdout, "A: %s\nB: %s\n", argv[1], argv[2]);
-        compare_sides(stdout, &a, &b);
+    if (b.run == NULL) {
+        json_decref((json_t *)(uintptr_t)a.run);
+        return EXIT_BAD_FILE;
     }
+    (void)fprintf(stdout, "A: %s\nB: %s\n", argv[1], argv[2]);
+    n = compare_sides(stdout, &a, &b);
+    (void)fflush(stdout); /* What is missing comes after what is there. */
+    tell_missing(&a, &b, argv[2]);
+    tell_missing(&b, &a, argv[1]);
     json_decref((json_t *)(uintptr_t)a.run);
     json_decref((json_t *)(uintptr_t)b.run);
-    return b.run != NULL ? 0 : EXIT_BAD_FILE;
+    if (n == 0) {
+        (void)fputs("warmpool-load: expected two runs of one scenario: they "
+                    "have no phase in common\n",
+                    stderr);
+    }
+    return n > 0 ? 0 : EXIT_BAD_FILE;
 }

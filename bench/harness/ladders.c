@@ -57,7 +57,9 @@ read_ladder(const char *path, struct ladder *out)
         double p99_ms = json_number_value(
             json_object_get(json_object_get(phase, "claim"), "p99_ms"));
 
-        if (granted <= 0 || out->n == WP_RUN_PHASES_MAX) {
+        if (granted <= 0 || out->n == WP_RUN_PHASES_MAX ||
+            strcmp(json_string_value(json_object_get(phase, "target")), "A") !=
+                0) {
             continue;
         }
         out->points[out->n++] = (struct wp_plot_point){granted, p99_ms, NULL};

@@ -217,6 +217,17 @@ write_outputs(const struct wp_run *run, const struct wp_check *check)
     return ok;
 }
 
+/* An exit code that nobody who reads the output trusts in vain. */
+static int
+flushed(int code)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) {
+        return code;
+    }
+    (void)fputs("warmpool-load: cannot write the output\n", stderr);
+    return code == EXIT_DONE ? EXIT_FAILED : code;
+}
+
 /* For those who read no table. */
 static void
 tell_breaches(const struct wp_run *run, const struct wp_check *check)
@@ -323,6 +334,7 @@ run_load(struct command *command)
 
             wp_compare_targets(json, stdout);
             json_decref(json);
+            code = flushed(code);
         }
     }
     wp_run_fini(&run);
@@ -338,18 +350,18 @@ main(int argc, char **argv)
 
     (void)signal(SIGPIPE, SIG_IGN);
     if (argc >= 2 && strcmp(argv[1], "compare") == 0) {
-        return wp_compare_main(argc - 1, argv + 1);
+        return flushed(wp_compare_main(argc - 1, argv + 1));
     }
     if (argc >= 2 && strcmp(argv[1], "ladders") == 0) {
-        return wp_ladders_main(argc - 1, argv + 1);
+        return flushed(wp_ladders_main(argc - 1, argv + 1));
     }
     if (argc == 2 && strcmp(argv[1], "scenarios") == 0) {
         wp_help_scenarios(stdout);
-        return EXIT_DONE;
+        return flushed(EXIT_DONE);
     }
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         (void)puts("warmpool-load " WP_VERSION);
-        return EXIT_DONE;
+        return flushed(EXIT_DONE);
     }
     if (argc == 1) {
         wp_help_usage(stderr);
@@ -360,7 +372,7 @@ main(int argc, char **argv)
     }
     if (command.plan.help) {
         wp_help_all(stdout);
-        return EXIT_DONE;
+        return flushed(EXIT_DONE);
     }
     return run_load(&command);
 }

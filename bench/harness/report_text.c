@@ -52,15 +52,29 @@ print_times(FILE *out, const char *name, const struct wp_hist *hist)
 static void
 print_failures(FILE *out, const struct wp_tally *t)
 {
+    static const char begin[] = "  failed:";
+    size_t column = sizeof begin - 1;
+
     if (wp_tally_failed(t) == 0) {
         return;
     }
-    (void)fprintf(out, "  failed:");
+    (void)fputs(begin, out);
     for (unsigned code = 1; code < WP_TALLY_CODES; code++) {
-        if (t->failed[code] > 0) {
-            (void)fprintf(out, " %s %llu", wp_tally_code_name(code),
-                          (unsigned long long)t->failed[code]);
+        char text[64];
+        size_t len;
+
+        if (t->failed[code] == 0) {
+            continue;
         }
+        (void)snprintf(text, sizeof text, " %s %llu", wp_tally_code_name(code),
+                       (unsigned long long)t->failed[code]);
+        len = strlen(text);
+        if (column + len > RULE) {
+            (void)fputs("\n   ", out);
+            column = 3;
+        }
+        (void)fputs(text, out);
+        column += len;
     }
     (void)fputc('\n', out);
 }
@@ -102,8 +116,8 @@ print_outcome(FILE *out, const struct wp_run *run, const struct wp_outcome *o)
     if (wp_outcome_growth(o, &growth)) {
         (void)fprintf(
             out,
-            "  target's memory: %.4g MiB at first, %.4g at last (%+.2f %%); "
-            "descriptors %d, %d\n",
+            "  target's memory: %.4g, then %.4g MiB (%+.2f %%); descriptors "
+            "%d, %d\n",
             growth.first_bytes / MIB, growth.last_bytes / MIB,
             100 * (growth.last_bytes / growth.first_bytes - 1),
             growth.first_descriptors, growth.last_descriptors);

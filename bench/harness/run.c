@@ -17,6 +17,7 @@
 
 enum {
     LANES_MAX = 64,
+    TERMINAL = 80, /* Columns. */
 };
 
 /* Until all threads stand ready. */
@@ -73,6 +74,15 @@ process_cpu_ns(pid_t pid)
 
 /* --- While it runs. --- */
 
+static bool
+can_wipe_lines(void)
+{
+    const char *term = getenv("TERM"); /* NOLINT(concurrency-mt-unsafe) */
+
+    return isatty(STDERR_FILENO) == 1 && term != NULL &&
+           strcmp(term, "dumb") != 0;
+}
+
 static pid_t
 server_of(const struct phase *phase)
 {
@@ -121,6 +131,7 @@ show_progress(struct phase *phase, int64_t now_ns)
     uint64_t failed = 0;
     uint64_t in_flight = 0;
     char stock[32] = "";
+    char line[160];
 
     if (plan->quiet || now_ns - phase->told_ns < PROGRESS_NS) {
         return;
@@ -137,16 +148,21 @@ show_progress(struct phase *phase, int64_t now_ns)
     if (phase->seen.told) {
         (void)snprintf(stock, sizeof stock, ", %u ready", phase->seen.ready);
     }
-    (void)fprintf(stderr,
-                  "%s%-16.16s %5.0f s  %8.0f/s, %5.1f %% warm, %llu failed, "
-                  "%llu in flight%s%s",
-                  phase->on_terminal ? "\r\033[K" : "", plan->name,
-                  (double)(now_ns - phase->start_ns) / 1e9,
-                  (double)(granted - phase->told_granted) * 1e9 /
-                      (double)(now_ns - phase->told_ns),
-                  granted > 0 ? 100.0 * (double)warm / (double)granted : 0.0,
-                  (unsigned long long)failed, (unsigned long long)in_flight,
-                  stock, phase->on_terminal ? "" : "\n");
+    (void)snprintf(
+        line, sizeof line,
+        "%-16.16s %4.0f s %7.0f/s %5.1f %% warm, %llu failed, %llu in "
+        "flight%s",
+        plan->name, (double)(now_ns - phase->start_ns) / 1e9,
+        (double)(granted - phase->told_granted) * 1e9 /
+            (double)(now_ns - phase->told_ns),
+        granted > 0 ? 100.0 * (double)warm / (double)granted : 0.0,
+        (unsigned long long)failed, (unsigned long long)in_flight, stock);
+    if (phase->on_terminal) {
+        /* What goes on in a second line is not wiped. */
+        (void)fprintf(stderr, "\r\033[K%.*s", TERMINAL - 1, line);
+    } else {
+        (void)fprintf(stderr, "%s\n", line);
+    }
     phase->told_ns = now_ns;
     phase->told_granted = granted;
 }
@@ -371,7 +387,7 @@ run_one(struct wp_run *run, uint32_t i, uint32_t target, uint32_t turn,
     phase->outcome = outcome;
     phase->target = &run->targets[target];
     phase->times = &run->times[i];
-    phase->on_terminal = !outcome->plan->quiet && isatty(STDERR_FILENO) == 1;
+    phase->on_terminal = !outcome->plan->quiet && can_wipe_lines();
     status = run_phase(phase, run->n_outcomes, key);
     free(phase);
     return status == WP_OK && run->signal == 0;

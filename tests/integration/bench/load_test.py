@@ -14,6 +14,7 @@ import json
 import math
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
@@ -390,8 +391,37 @@ class Outputs(WithDaemon):
     def test_table_fits_a_terminal(self):
         text = self.load("-s", "ladder", "--steps", "100,200", "-d",
                          "200ms").stdout
-        self.assertEqual([l for l in text.splitlines() if len(l) > 80], [])
         self.assertIn("Check: no sandbox was given out twice", text)
+        # Long enough for what its process took.
+        text += self.load("-n", "200", "--pause", "5ms", "--turns", "3",
+                          "--against", self.daemon.address).stdout
+        self.assertIn("memory", text)
+        self.assertEqual([l for l in text.splitlines() if len(l) > 80], [])
+
+    def on_terminal(self, term):
+        """What is shown as a load goes on."""
+        main, end = pty.openpty()
+        process = subprocess.Popen(
+            [LOAD, "bench", "-a", self.daemon.address, "-r", "20", "-d", "2s"],
+            stdout=subprocess.DEVNULL, stderr=end,
+            env={**os.environ, "TERM": term})
+        os.close(end)
+        text = b""
+        with open(main, "rb", buffering=0) as stream:
+            try:
+                while piece := stream.read(4096):
+                    text += piece
+            except OSError:
+                pass  # The other end is closed.
+        self.assertEqual(process.wait(PATIENCE), 0)
+        return text.decode()
+
+    def test_progress_fits_the_terminal(self):
+        text = self.on_terminal("xterm")
+        self.assertIn("\x1b[K", text)
+        for line in re.split(r"[\r\n]|\x1b\[K", text):
+            self.assertLess(len(line), 80)
+        self.assertNotIn("\x1b", self.on_terminal("dumb"))
 
     def test_svg_of_a_ladder(self):
         path = self.path("ladder.svg")
@@ -409,6 +439,43 @@ class Outputs(WithDaemon):
         done = load("compare", self.path("a"), self.path("b"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"claim p50 .*(better|worse|no difference)")
+
+    def test_compare_says_what_does_not_fit(self):
+        runs = {"a": ("-r", "100"), "b": ("-r", "200"), "c": ("-c", "1"),
+                "d": ("-r", "100", "--against", self.daemon.address, "--turns", "2")}
+        for name, words in runs.items():
+            text = self.load("-o", "json", "-d", "200ms", *words).stdout
+            pathlib.Path(self.path(name)).write_text(text, "utf-8")
+        done = load("compare", self.path("a"), self.path("b"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("not the same load: rate_per_s is 100.0 in A, 200.0 in B",
+                      done.stdout)
+        # Nothing to compare is no comparison.
+        done = load("compare", self.path("a"), self.path("c"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no phase in common", done.stderr)
+        self.assertIn(f"{self.path('c')} has no phase 'constant'", done.stderr)
+        # What the second target did is not the first one's.
+        text = json.loads(pathlib.Path(self.path("d")).read_text("utf-8"))
+        for phase in text["phases"]:
+            if phase["target"] == "B":
+                phase["claim"]["p50_ms"] = 9e9
+        pathlib.Path(self.path("d")).write_text(json.dumps(text), "utf-8")
+        done = load("compare", self.path("d"), self.path("d"))
+        self.assertIn("only A is looked at", done.stderr)
+        self.assertNotIn("e+09", done.stdout)
+
+    def test_what_is_not_written_is_no_success(self):
+        text = self.load("-o", "json", "-n", "20").stdout
+        pathlib.Path(self.path("a")).write_text(text, "utf-8")
+        for words in (("compare", self.path("a"), self.path("a")), ("--help",),
+                      ("ladders", self.path("l.svg"), self.path("a")),
+                      ("scenarios",), ("--version",)):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([LOAD, *words], stdout=full, check=False,
+                                      stderr=subprocess.PIPE, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 1, words)
+            self.assertIn(b"cannot write the output", done.stderr)
 
     def test_compare_refuses_what_is_no_summary(self):
         for text in ("{", "[]", "{}", '{"schema": 1, "phases": [1]}',

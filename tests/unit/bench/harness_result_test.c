@@ -398,8 +398,8 @@ test_comparison(void **state)
     char *text = compared(40, p50, p99);
 
     (void)state;
-    assert_non_null(strstr(text, "claim p50                 20        60"));
-    assert_non_null(strstr(text, "claim p99                100        50  too "
+    assert_non_null(strstr(text, "claim p50              20       60"));
+    assert_non_null(strstr(text, "claim p99             100       50  too "
                                  "few to say"));
     free(text);
     text = compared(1000, p50, p99);
