@@ -399,9 +399,11 @@ wp_lane_run(struct wp_lane *lane, struct wp_err *err)
     lane->started_max = UINT64_MAX;
     if (plan->claims > 0) {
         uint64_t shares = lane->config.shares;
+        uint64_t calls = plan->claims / lane->batch;
 
-        lane->started_max = plan->claims / shares +
-                            (lane->config.share < plan->claims % shares);
+        lane->started_max =
+            (calls / shares + (lane->config.share < calls % shares)) *
+            lane->batch;
     }
     if (plan->arrivals != WP_ARRIVALS_CLOSED) {
         wp_arrivals_init(&lane->arrivals, plan, lane->config.times,

@@ -471,6 +471,51 @@ wp_plan_set_pool(struct wp_plan *plan, const char *text, struct wp_err *err)
                : WP_INVALID_ARGUMENT;
 }
 
+enum wp_status
+wp_plan_check_use(const struct wp_plan *plan, const struct wp_key *key,
+                  const char *text, struct wp_err *err)
+{
+    enum {
+        CLOSED = 1 << WP_ARRIVALS_CLOSED,
+        RATES = 1 << WP_ARRIVALS_CONSTANT | 1 << WP_ARRIVALS_POISSON,
+        BURST = 1 << WP_ARRIVALS_BURST,
+        CSV = 1 << WP_ARRIVALS_CSV,
+    };
+    static const struct {
+        size_t offset;
+        unsigned kinds;
+        const char *names;
+    } uses[] = {
+        {AT(concurrency), CLOSED, "closed"},
+        {AT(rate_per_s), RATES, "constant or poisson"},
+        {AT(steps), RATES, "constant or poisson"},
+        {AT(burst), BURST, "burst"},
+        {AT(every_ns), BURST, "burst"},
+        {AT(csv), CSV, "csv"},
+        {AT(speed), CSV, "csv"},
+    };
+    const char *kind = wp_arrivals_words[plan->arrivals];
+
+    if (key->offset == AT(arrivals) && strcmp(text, kind) != 0) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "arrivals '%.20s': another key makes them %s", text,
+                          kind);
+    }
+    if (key->offset == AT(rate_per_s) && plan->n_steps > 0) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "rate: expected no steps beside it");
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(uses); i++) {
+        if (key->offset == uses[i].offset &&
+            (uses[i].kinds >> plan->arrivals & 1) == 0) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "%s: expected %s arrivals, but these are %s",
+                              key->name, uses[i].names, kind);
+        }
+    }
+    return WP_OK;
+}
+
 /* Every connection is a descriptor; a few are for files and the program. */
 static enum wp_status
 check_descriptors(uint32_t connections, struct wp_err *err)
@@ -541,6 +586,11 @@ wp_plan_check(const struct wp_plan *plan, struct wp_err *err)
          "threads: one is enough for SandboxClaims"},
         {plan->in_cluster && plan->against != NULL,
          "against: needs --kubeconfig"},
+        {plan->batch > 0 && plan->claims % plan->batch != 0,
+         "claims: expected whole batches"},
+        {plan->keep && plan->claims > (uint64_t)plan->in_flight *
+                                          (plan->batch > 0 ? plan->batch : 1),
+         "max-in-flight: keep holds all claims at one time; expected as many"},
         {plan->leave && (plan->keep || plan->hold_ns > 0),
          "leave: what is never released is neither kept nor held"},
         {plan->connections > 0 && plan->threads > plan->connections,

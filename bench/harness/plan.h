@@ -165,6 +165,11 @@ bool wp_plan_has_objects(const struct wp_plan *plan);
 /* "NAMESPACE/POOL" or "POOL". */
 enum wp_status wp_plan_set_pool(struct wp_plan *plan, const char *text,
                                 struct wp_err *err);
+/* Does what was said of that key have an effect on the plan, as it has become?
+ * INVALID_ARGUMENT: other keys have chosen other arrivals; err says so. */
+enum wp_status wp_plan_check_use(const struct wp_plan *plan,
+                                 const struct wp_key *key, const char *text,
+                                 struct wp_err *err);
 /* Do the values go together, and does the process have the descriptors? */
 enum wp_status wp_plan_check(const struct wp_plan *plan, struct wp_err *err);
 

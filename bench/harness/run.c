@@ -365,8 +365,13 @@ add_outcome(struct wp_run *run)
 static bool
 is_saturated(const struct wp_outcome *outcome)
 {
-    double due_s = (double)outcome->plan->duration_ns / 1e9;
-    double asked = (double)outcome->tally->due / due_s;
+    const struct wp_plan *plan = outcome->plan;
+    double asked =
+        (double)outcome->tally->due * 1e9 / (double)plan->duration_ns;
+
+    if (plan->claims > 0) { /* They end it, not the duration. */
+        asked = plan->rate_per_s;
+    }
 
     return wp_tally_rate(outcome->tally) < 0.95 * asked;
 }

@@ -160,8 +160,12 @@ set_entry(struct wp_plan *plan, const struct wp_yaml *node,
     const char *text = node->text.ptr;
     char list[512];
 
-    if (wp_str_is(node->key, "name") && wp_yaml_is_scalar(node)) {
-        return set_name(plan, node->text, err);
+    if (wp_str_is(node->key, "name")) {
+        return wp_yaml_is_scalar(node)
+                   ? set_name(plan, node->text, err)
+                   : wp_err_set(err, WP_INVALID_ARGUMENT,
+                                "name: expected one value, found %s",
+                                wp_yaml_kind_text(node->kind));
     }
     if (key == NULL || !key->in_files) {
         return unknown_key(node->key, err);
@@ -183,17 +187,82 @@ set_entry(struct wp_plan *plan, const struct wp_yaml *node,
     return wp_plan_set(plan, key, text, err);
 }
 
+/* The same key by its other name: only one of them would count. */
+static enum wp_status
+check_twice(const struct wp_yaml *map, const struct wp_yaml *node,
+            struct wp_err *err)
+{
+    const struct wp_key *key = wp_plan_key(node->key);
+
+    for (const struct wp_yaml *other = map->first; other != node;
+         other = other->next) {
+        if (key != NULL && wp_plan_key(other->key) == key) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "%s: it is there twice (first in line %u)",
+                              key->name, other->line);
+        }
+    }
+    return WP_OK;
+}
+
 static enum wp_status
 set_map(struct wp_plan *plan, const char *file, const struct wp_yaml *map,
-        struct wp_region *region, struct wp_err *err)
+        bool is_root, struct wp_region *region, struct wp_err *err)
 {
     for (const struct wp_yaml *node = map->first; node != NULL;
          node = node->next) {
-        if (wp_str_is(node->key, "phases")) {
+        if (is_root && wp_str_is(node->key, "phases")) {
             continue;
         }
-        if (set_entry(plan, node, region, err) != WP_OK) {
+        if (check_twice(map, node, err) != WP_OK ||
+            set_entry(plan, node, region, err) != WP_OK) {
             return at_line(file, node, err);
+        }
+    }
+    return WP_OK;
+}
+
+/* Each key of the map counts in one of the phases at least. In which order keys
+ * are makes no difference: of two that exclude each other one is refused. */
+static enum wp_status
+check_uses(const char *file, const struct wp_yaml *map,
+           const struct wp_plan *plans, uint32_t n, struct wp_err *err)
+{
+    for (const struct wp_yaml *node = map->first; node != NULL;
+         node = node->next) {
+        const struct wp_key *key = wp_plan_key(node->key);
+        const char *text = node->text.ptr;
+        uint32_t i = 0;
+
+        while (key != NULL && i < n &&
+               wp_plan_check_use(&plans[i], key, text, err) != WP_OK) {
+            i++;
+        }
+        if (key != NULL && i == n) {
+            return at_line(file, node, err);
+        }
+    }
+    return WP_OK;
+}
+
+/* Options choose other arrivals than the file: its keys are then of no use, and
+ * are there all the same. */
+static bool
+has_arrivals(const struct wp_plan *plan)
+{
+    return plan->arrivals != WP_ARRIVALS_CLOSED || plan->rate_per_s > 0 ||
+           plan->n_steps > 0 || plan->burst > 0 || plan->csv != NULL;
+}
+
+static enum wp_status
+check_name(const struct wp_phases *phases, struct wp_err *err)
+{
+    const char *name = phases->plans[phases->n - 1].name;
+
+    for (uint32_t i = 0; i + 1 < phases->n; i++) {
+        if (strcmp(phases->plans[i].name, name) == 0) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "name '%s': another phase has it", name);
         }
     }
     return WP_OK;
@@ -223,12 +292,14 @@ wp_scenario_parse(const struct wp_plan *base, const char *file,
                           "%.100s: expected a map of keys, such as rate: 100",
                           file);
     }
-    status = set_map(&common, file, root, &out->region, err);
+    status = set_map(&common, file, root, true, &out->region, err);
     list = wp_yaml_find(root, "phases");
     if (status != WP_OK || list == NULL) {
         out->plans[0] = common;
         out->n = 1;
-        return status;
+        return status != WP_OK || has_arrivals(base)
+                   ? status
+                   : check_uses(file, root, out->plans, 1, err);
     }
     if (list->kind != WP_YAML_LIST || list->first == NULL) {
         (void)wp_err_set(err, WP_INVALID_ARGUMENT,
@@ -240,19 +311,29 @@ wp_scenario_parse(const struct wp_plan *base, const char *file,
         struct wp_plan *plan = &out->plans[out->n];
 
         if (item->kind != WP_YAML_MAP || out->n == out->max) {
-            (void)wp_err_set(err, WP_INVALID_ARGUMENT,
-                             "phases: expected at most %u maps", out->max);
+            (void)wp_err_set(
+                err, WP_INVALID_ARGUMENT,
+                "phases: expected at most %u maps, found %s", out->max,
+                item->kind == WP_YAML_MAP ? "more"
+                                          : wp_yaml_kind_text(item->kind));
             return at_line(file, item, err);
         }
         out->n++;
         *plan = common;
         (void)snprintf(plan->name, sizeof plan->name, "phase-%u", out->n);
-        status = set_map(plan, file, item, &out->region, err);
+        status = set_map(plan, file, item, false, &out->region, err);
+        if (status == WP_OK && check_name(out, err) != WP_OK) {
+            status = at_line(file, item, err);
+        }
+        if (status == WP_OK && !has_arrivals(base)) {
+            status = check_uses(file, item, plan, 1, err);
+        }
         if (status != WP_OK) {
             return status;
         }
     }
-    return WP_OK;
+    return has_arrivals(base) ? WP_OK
+                              : check_uses(file, root, out->plans, out->n, err);
 }
 
 static enum wp_status
@@ -355,6 +436,44 @@ spread_steps(struct wp_plan *phases, uint32_t max, uint32_t *n,
     return WP_OK;
 }
 
+/* An option that no phase heeds was meant otherwise. */
+static enum wp_status
+check_overrides(const struct wp_plan_word *overrides, size_t n_overrides,
+                const struct wp_phases *phases, struct wp_err *err)
+{
+    for (size_t k = 0; k < n_overrides; k++) {
+        uint32_t i = 0;
+
+        while (i < phases->n &&
+               wp_plan_check_use(&phases->plans[i], overrides[k].key,
+                                 overrides[k].value, err) != WP_OK) {
+            i++;
+        }
+        if (i == phases->n) {
+            return err->status;
+        }
+    }
+    return WP_OK;
+}
+
+/* Some keys are of the whole run, and are taken from its first phase. */
+static enum wp_status
+check_whole(const struct wp_phases *phases, struct wp_err *err)
+{
+    const struct wp_plan *first = &phases->plans[0];
+
+    for (uint32_t i = 1; i < phases->n; i++) {
+        bool is_turns = phases->plans[i].turns != first->turns;
+
+        if (is_turns || phases->plans[i].leave != first->leave) {
+            return wp_err_set(err, WP_INVALID_ARGUMENT,
+                              "%s: expected the same in all phases",
+                              is_turns ? "turns" : "leave");
+        }
+    }
+    return WP_OK;
+}
+
 enum wp_status
 wp_scenario_phases(const struct wp_plan *base,
                    const struct wp_plan_word *overrides, size_t n_overrides,
@@ -373,9 +492,16 @@ wp_scenario_phases(const struct wp_plan *base,
             (void)snprintf(plan->name, sizeof plan->name, "%s",
                            wp_arrivals_words[plan->arrivals]);
         }
-        if (status == WP_OK) {
-            status = wp_plan_check(plan, err);
+        if (status == WP_OK && wp_plan_check(plan, err) != WP_OK) {
+            status = out->n > 1 ? wp_err_wrap(err, "phase %s", plan->name)
+                                : err->status;
         }
+    }
+    if (status == WP_OK) {
+        status = check_overrides(overrides, n_overrides, out, err);
+    }
+    if (status == WP_OK) {
+        status = check_whole(out, err);
     }
     return status == WP_OK ? spread_steps(out->plans, out->max, &out->n, err)
                            : status;

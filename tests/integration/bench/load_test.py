@@ -230,6 +230,25 @@ class Loads(WithDaemon):
         self.assertEqual([p["name"] for p in run["phases"]], ["one", "two"])
         self.assertEqual(run["phases"][0]["due"], 20)
 
+    def test_what_is_of_the_whole_run_is_said_of_all_phases(self):
+        for key in ("leave: true", "turns: 3"):
+            pathlib.Path(self.path("s.yaml")).write_text(
+                "claims: 20\nphases:\n- {name: one}\n- {name: two, %s}\n" % key,
+                "utf-8")
+            done = self.load("-s", self.path("s.yaml"), code=2)
+            self.assertIn(key.split(":")[0] + ": expected the same in all",
+                          done.stderr)
+        # What does not go together is said of its phase.
+        pathlib.Path(self.path("s.yaml")).write_text(
+            "phases:\n- {name: one}\n- {name: two, arrivals: burst}\n", "utf-8")
+        done = self.load("-s", self.path("s.yaml"), code=2)
+        self.assertIn("phase two: burst: ", done.stderr)
+
+    def test_a_rate_is_judged_by_the_rate_when_claims_end_it(self):
+        run = self.json("--steps", "10,1000000,11", "-n", "20", "--until-saturated")
+        self.assertEqual([p["name"] for p in run["phases"]],
+                         ["rate-10", "rate-1000000"])
+
     def test_two_targets_by_turns(self):
         done = self.load("--against", self.daemon.address, "-n", "40",
                          "--turns", "3")

@@ -174,8 +174,25 @@ test_a_wrong_file_names_its_line(void **state)
         {"wait: 1s\nrate: {a: 1}\n", "f.yaml:2: rate: expected one value"},
         {"duration: [1]\n", "f.yaml:1: duration: expected one value"},
         {"phases: 3\n", "f.yaml:1: phases: expected a list"},
-        {"phases: [3]\n", "expected at most 4 maps"},
-        {"phases: [{}, {}, {}, {}, {}]\n", "expected at most 4 maps"},
+        {"phases: [3]\n", "expected at most 4 maps, found a whole number"},
+        {"phases: [{}, {}, {}, {}, {}]\n",
+         "expected at most 4 maps, found more"},
+        {"phases: [{phases: []}]\n", "no key 'phases'"},
+        {"phases:\n- name: a\n- name: a\n",
+         "f.yaml:3: name 'a': another phase"},
+        {"name: [a]\n", "name: expected one value, found a list"},
+        {"rate: 1\nrps: 2\n", "f.yaml:2: rate: it is there twice (first in "
+                              "line 1)"},
+        {"arrivals: closed\nrate: 1\n", "f.yaml:1: arrivals 'closed': another"},
+        {"rate: 1\narrivals: closed\n", "f.yaml:1: rate: expected constant or"},
+        {"rate: 1\nburst: 2\n", "f.yaml:1: rate: expected constant or poisson"},
+        {"burst: 2\nrate: 1\n", "f.yaml:1: burst: expected burst arrivals"},
+        {"rate: 1\nsteps: [2]\n", "f.yaml:1: rate: expected no steps"},
+        {"concurrency: 2\nphases:\n- rate: 1\n",
+         "f.yaml:1: concurrency: expected closed arrivals, but these are "
+         "const"},
+        {"phases:\n- rate: 1\n- {rate: 1, every: 1s}\n",
+         "f.yaml:3: every: expected burst arrivals"},
         {"ratte: 3\n", "no key 'ratte'; did you mean rate"},
         {"output: json\n", "no key 'output'"},
         {"address: unix:/x\n", "no key 'address'"},
@@ -194,6 +211,41 @@ test_a_wrong_file_names_its_line(void **state)
         assert_int_equal(parse(wrong[i].text, &n, &err), WP_INVALID_ARGUMENT);
         if (strstr(err.msg, wrong[i].says) == NULL) {
             fail_msg("'%s' says: %s", wrong[i].text, err.msg);
+        }
+    }
+}
+
+static void
+test_what_no_phase_heeds_is_refused(void **state)
+{
+    static const char *const wrong[][5] = {
+        {"rate", "5", "concurrency", "2", "concurrency: expected closed"},
+        {"burst", "5", "rate", "2", "burst: expected burst arrivals"},
+        {"rate", "5", "burst", "2", "rate: expected constant or poisson"},
+        {"arrivals", "closed", "rate", "2", "arrivals 'closed': another key"},
+        {"rate", "2", "arrivals", "closed", "rate: expected constant or"},
+        {"rate", "2", "steps", "1,2", "rate: expected no steps"},
+        {"rate", "2", "speed", "2", "speed: expected csv arrivals"},
+        {"batch", "10", "claims", "25", "claims: expected whole batches"},
+        {"keep", "true", "claims", "10001", "max-in-flight: keep holds all"},
+    };
+    struct wp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(wrong); i++) {
+        const struct wp_plan_word words[] = {
+            {wp_plan_key(wp_str_from(wrong[i][0])), wrong[i][1]},
+            {wp_plan_key(wp_str_from(wrong[i][2])), wrong[i][3]},
+        };
+
+        wp_plan_init(&plan);
+        assert_int_equal(wp_plan_set_pool(&plan, "p", &err), WP_OK);
+        list = (struct wp_phases){.plans = phases, .max = 64};
+        err.msg[0] = '\0';
+        assert_int_equal(wp_scenario_phases(&plan, words, 2, &list, &err),
+                         WP_INVALID_ARGUMENT);
+        if (strstr(err.msg, wrong[i][4]) == NULL) {
+            fail_msg("%s %s says: %s", wrong[i][0], wrong[i][2], err.msg);
         }
     }
 }
@@ -354,6 +406,7 @@ main(void)
         cmocka_unit_test(test_a_file_has_common_keys_and_phases),
         cmocka_unit_test(test_a_wrong_file_names_its_line),
         cmocka_unit_test(test_steps_become_phases_and_options_win),
+        cmocka_unit_test(test_what_no_phase_heeds_is_refused),
         cmocka_unit_test(test_any_number_of_threads_makes_the_same_load),
         cmocka_unit_test(test_poisson_has_the_mean_and_the_spread),
         cmocka_unit_test(test_bursts_come_at_once),
