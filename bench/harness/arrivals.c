@@ -74,27 +74,44 @@ struct source {
     struct wp_str text;
 };
 
+/* What some programs on Windows begin a text with. */
+static struct wp_str
+without_mark(struct wp_str text)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+
+    return wp_str_starts_with(text, WP_STR(mark))
+               ? (struct wp_str){text.ptr + 3, text.len - 3}
+               : text;
+}
+
 static enum wp_status
 feed(struct source *source, struct wp_history *history, struct wp_err *err)
 {
     struct wp_history_csv csv;
     enum wp_status status = WP_OK;
+    bool is_first = true;
     char piece[4096];
 
     wp_history_csv_init(&csv, history);
     if (source->file == NULL) {
-        status = wp_history_csv_feed(&csv, source->text, err);
+        status = wp_history_csv_feed(&csv, without_mark(source->text), err);
     }
     while (source->file != NULL && status == WP_OK) {
         size_t n = fread(piece, 1, sizeof piece, source->file);
+        struct wp_str text = {piece, n};
 
         if (n == 0) {
             break;
         }
-        status = wp_history_csv_feed(&csv, (struct wp_str){piece, n}, err);
+        text = is_first ? without_mark(text) : text;
+        is_first = false;
+        if (text.len > 0) {
+            status = wp_history_csv_feed(&csv, text, err);
+        }
     }
     if (status == WP_OK && source->file != NULL && ferror(source->file)) {
-        status = wp_err_set(err, WP_INVALID_ARGUMENT, "cannot be read");
+        status = wp_err_sys(err, WP_INVALID_ARGUMENT, errno, "cannot be read");
     }
     if (status == WP_OK) {
         status = wp_history_csv_feed(&csv, (struct wp_str){NULL, 0}, err);

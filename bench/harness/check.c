@@ -173,7 +173,7 @@ check_target(const struct wp_run *run, uint32_t i, struct wp_check *check)
     }
     if (!left->known) {
         if (!run->plan->echo && !run->plan->leave && !run->plan->blind) {
-            doubt(check, "%.60s: nobody knows whether leases are left: %.80s",
+            doubt(check, "%.60s: nobody knows whether leases are left: %.120s",
                   address, left->why.msg);
         }
         return;
@@ -190,7 +190,7 @@ check_target(const struct wp_run *run, uint32_t i, struct wp_check *check)
                address, (unsigned long long)left->sandboxes);
     }
     if (left->ended < left->found) {
-        breach(check, "%.60s: %llu leases could not be ended: %.60s", address,
+        breach(check, "%.60s: %llu leases could not be ended: %.120s", address,
                (unsigned long long)(left->found - left->ended), left->why.msg);
     }
 }

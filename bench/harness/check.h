@@ -9,7 +9,7 @@
 
 enum {
     WP_BREACHES_MAX = 64,
-    WP_BREACH_TEXT_MAX = 200,
+    WP_BREACH_TEXT_MAX = 256,
 };
 
 struct wp_check {

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/stat.h>
+
 #include "bench/harness/compare.h"
 #include "bench/harness/help.h"
 #include "bench/harness/ladders.h"
@@ -173,6 +175,44 @@ write_file(const char *path, const struct wp_run *run,
     return ok;
 }
 
+/* Can the file be made, or written where it is? */
+static bool
+is_writable(const char *path)
+{
+    char place[4096];
+    const char *slash = strrchr(path, '/');
+    struct stat st;
+
+    if (stat(path, &st) == 0) {
+        errno = S_ISDIR(st.st_mode) ? EISDIR : 0;
+        return errno == 0 && access(path, W_OK) == 0;
+    }
+    (void)snprintf(place, sizeof place, "%.*s",
+                   slash == NULL   ? 1
+                   : slash == path ? 1
+                                   : (int)(slash - path),
+                   slash == NULL ? "." : path);
+    return errno == ENOENT && access(place, W_OK | X_OK) == 0;
+}
+
+/* Said before the load, not after an hour of it. */
+static bool
+check_outputs(const struct wp_plan *plan)
+{
+    const char *const paths[] = {plan->hgrm, plan->pkb, plan->pkb_records,
+                                 plan->summary, plan->report};
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(paths); i++) {
+        if (paths[i] != NULL && !is_writable(paths[i])) {
+            (void)fprintf(stderr, "warmpool-load: cannot write %s: %s\n",
+                          paths[i],
+                          strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool
 write_outputs(const struct wp_run *run, const struct wp_check *check)
 {
@@ -316,6 +356,8 @@ run_load(struct command *command)
 
     if (prepare(command, &region, &run) != WP_OK) {
         code = usage_error(&run.err);
+    } else if (!check_outputs(&command->plan)) {
+        code = EXIT_FAILED;
     } else {
         wp_run(&run);
         wp_check_run(&run, &check);

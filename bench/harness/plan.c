@@ -516,24 +516,30 @@ wp_plan_check_use(const struct wp_plan *plan, const struct wp_key *key,
     return WP_OK;
 }
 
-/* Every connection is a descriptor; a few are for files and the program. */
+/* Every connection is a descriptor. So is what a thread waits with, and leases
+ * ahead take more of each. A few are for files and the program. */
 static enum wp_status
-check_descriptors(uint32_t connections, struct wp_err *err)
+check_descriptors(const struct wp_plan *plan, struct wp_err *err)
 {
     enum {
         OTHERS = 32,
+        OF_THREAD = 1,
+        OF_STOCK = 3,
     };
+    uint32_t connections =
+        plan->connections > 0 ? plan->connections : plan->threads;
+    rlim_t of_thread = plan->ahead > 0 ? OF_THREAD + OF_STOCK : OF_THREAD;
+    rlim_t wanted = connections + plan->threads * of_thread + OTHERS;
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-        (rlim_t)connections + OTHERS > limit.rlim_cur) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && wanted > limit.rlim_cur) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "connections %u: this process may have %llu "
-                          "descriptors (ulimit -n), of which %d are for other "
-                          "things; take fewer connections: each carries many "
-                          "calls",
-                          connections, (unsigned long long)limit.rlim_cur,
-                          OTHERS);
+                          "connections %u, threads %u: this process may have "
+                          "%llu descriptors (ulimit -n), of which %d are for "
+                          "other things; take fewer connections: each carries "
+                          "many calls",
+                          connections, plan->threads,
+                          (unsigned long long)limit.rlim_cur, OTHERS);
     }
     return WP_OK;
 }
@@ -610,6 +616,5 @@ wp_plan_check(const struct wp_plan *plan, struct wp_err *err)
                               rules[i].sentence);
         }
     }
-    return check_descriptors(
-        plan->connections > 0 ? plan->connections : plan->threads, err);
+    return check_descriptors(plan, err);
 }

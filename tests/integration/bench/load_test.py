@@ -197,6 +197,12 @@ class Loads(WithDaemon):
         phase = self.phase("--csv", "-", "--min-samples", "5",
                            data="time,count\n1\n1.1,5\n1.2,3\n")
         self.assertEqual(phase["due"], 9)
+        # As programs on Windows write it.
+        phase = self.phase("--csv", "-", "--min-samples", "5",
+                           data="\ufefftime,count\r\n1,5\r\n1.1,1\r\n")
+        self.assertEqual(phase["due"], 6)
+        done = self.load("--csv", self.dir, code=2)
+        self.assertIn("Is a directory", done.stderr)
 
     def test_hold(self):
         phase = self.phase("-r", "100", "-d", "300ms", "--hold", "50ms")
@@ -508,6 +514,13 @@ class Outputs(WithDaemon):
     def test_an_output_that_cannot_be_written(self):
         done = self.load("-n", "20", "--hgrm", "/nowhere/x", code=1)
         self.assertIn("cannot write /nowhere/x", done.stderr)
+        # Before the load, not after it.
+        for path in ("/nowhere/x", self.dir, self.path("no") + "/x"):
+            done = self.load("-d", "1h", "--report", path, code=1)
+            self.assertIn(f"cannot write {path}: ", done.stderr)
+            self.assertEqual(done.stdout, "")
+        self.load("-n", "20", "--report", self.path("r.svg"))
+        self.load("-n", "20", "--report", self.path("r.svg"))
         with open("/dev/full", "w", encoding="utf-8") as full:
             done = subprocess.run(
                 [LOAD, "bench", "-a", self.daemon.address, "-q", "-n", "20"],
@@ -809,6 +822,13 @@ class Hopeless(unittest.TestCase):
             check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("64 descriptors", done.stderr)
+        # Threads need some of their own.
+        for words in (("--threads", "30"), ("--threads", "10", "--ahead", "2")):
+            done = subprocess.run(
+                ["sh", "-c", 'ulimit -n 64; exec "$0" "$@"', LOAD, "bench", "-c",
+                 "30", *words], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("64 descriptors", done.stderr)
 
     def test_help_fits_a_terminal(self):
         text = load("--help").stdout
