@@ -144,6 +144,21 @@ wp_rpc_target_token(const struct wp_rpc_target *target,
     return WP_OK;
 }
 
+/* "HOST:PORT" or "[IPv6]:PORT", with a port that there can be. */
+static bool
+has_port(struct wp_str where)
+{
+    const char *colon = memrchr(where.ptr, ':', where.len);
+    size_t host = colon != NULL ? (size_t)(colon - where.ptr) : 0;
+    bool is_v6 = host > 2 && where.ptr[0] == '[' && where.ptr[host - 1] == ']';
+    uint64_t port;
+
+    return host > 0 && (is_v6 || memchr(where.ptr, ':', host) == NULL) &&
+           wp_str_to_u64((struct wp_str){colon + 1, where.len - host - 1},
+                         &port) &&
+           port >= 1 && port <= UINT16_MAX;
+}
+
 /* Flags that contradict each other, or would send tokens in clear. */
 static enum wp_status
 check_target(const struct wp_rpc_target *target, struct wp_err *err)
@@ -174,6 +189,11 @@ check_target(const struct wp_rpc_target *target, struct wp_err *err)
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "address '%.100s': expected HOST:PORT or unix:/PATH, "
                           "not a URL",
+                          target->address);
+    } else if (!has_port(where)) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT,
+                          "address '%.100s': expected HOST:PORT, [IPv6]:PORT "
+                          "or unix:/PATH, with a port from 1 to 65535",
                           target->address);
     }
     return wp_err_set(err, WP_INVALID_ARGUMENT,

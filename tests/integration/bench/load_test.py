@@ -809,6 +809,12 @@ class Hopeless(unittest.TestCase):
             ("bench", "--keep=7"): "expected true or false",
             ("bench", "-a", "http://x"): "expected HOST:PORT",
             ("bench", "-a", "10.0.0.1:1"): "beyond loopback",
+            ("bench", "-a", "[2001:db8::1]:1"): "beyond loopback",
+            ("bench", "-a", "127.0.0.1:99999"): "a port from 1 to 65535",
+            ("bench", "-a", "localhost:"): "a port from 1 to 65535",
+            ("bench", "-a", "[::1]"): "expected HOST:PORT, [IPv6]:PORT",
+            ("bench", "-a", "::1:50"): "expected HOST:PORT, [IPv6]:PORT",
+            ("bench", "-a", "uinx:/x"): "expected HOST:PORT",
         }
         for words, says in wrong.items():
             done = load(*words)
