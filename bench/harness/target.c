@@ -219,6 +219,19 @@ set_size(struct wp_target *target, const struct wp_plan *plan, uint32_t size,
     return WP_OK;
 }
 
+/* Who does not answer in time is not there; the client only says that it was
+ * too late. */
+static enum wp_status
+no_pool(const struct wp_target *target, struct wp_err *err)
+{
+    return err->status == WP_DEADLINE_EXCEEDED
+               ? wp_err_set(err, WP_UNAVAILABLE,
+                            "%.120s does not answer: it has not told of its "
+                            "pool in time",
+                            target->address)
+               : err->status;
+}
+
 enum wp_status
 wp_target_prepare(struct wp_target *target, const struct wp_plan *plan,
                   struct wp_err *err)
@@ -232,7 +245,8 @@ wp_target_prepare(struct wp_target *target, const struct wp_plan *plan,
         return WP_OK;
     }
     if (!wp_target_pool(target, plan, false, &stats, err)) {
-        return target->blind && !plan->has_pool_size ? WP_OK : err->status;
+        return target->blind && !plan->has_pool_size ? WP_OK
+                                                     : no_pool(target, err);
     }
     if (plan->has_pool_size && stats.spec.target != plan->pool_size) {
         if (!target->has_size) {
@@ -246,7 +260,7 @@ wp_target_prepare(struct wp_target *target, const struct wp_plan *plan,
     }
     do {
         if (!wp_target_pool(target, plan, false, &stats, err)) {
-            return err->status;
+            return no_pool(target, err);
         }
         if (stats.ready == stats.spec.target ||
             (!plan->has_pool_size && stats.ready > stats.spec.target)) {

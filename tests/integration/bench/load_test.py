@@ -794,6 +794,15 @@ class Hopeless(unittest.TestCase):
             done = load("--echo", "-a", f"unix:{place}/x", "-n", "10")
             self.assertEqual(done.returncode, 4)
 
+    def test_somebody_listens_who_does_not_answer(self):
+        with (tempfile.TemporaryDirectory() as place,
+              socket.socket(socket.AF_UNIX) as listener):
+            listener.bind(f"{place}/x")
+            listener.listen()
+            done = load("bench", "-a", f"unix:{place}/x", "-n", "10")
+            self.assertEqual((done.returncode, done.stdout), (4, ""), done.stderr)
+            self.assertIn(f"unix:{place}/x does not answer", done.stderr)
+
     def test_usage(self):
         wrong = {
             ("bench", "--rate", "fast"): "--rate: rate 'fast': expected a number",
