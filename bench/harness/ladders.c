@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/stat.h>
+
 #include "allocator/advice/plot.h"
 #include "bench/harness/compare.h"
 #include "bench/harness/run.h"
@@ -120,6 +122,8 @@ wp_ladders_main(int argc, char **argv)
     static struct ladder ladders[RUNS_MAX];
     uint32_t n = argc > 2 ? (uint32_t)argc - 2 : 0;
     bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
+    size_t len = argc > 1 ? strlen(argv[1]) : 0;
+    struct stat st;
 
     if (n == 0 || n > RUNS_MAX || argv[1][0] == '-') {
         (void)fputs(
@@ -128,6 +132,16 @@ wp_ladders_main(int argc, char **argv)
             "beside each\nother: a table, and a plot of p99 over load.\n",
             help ? stdout : stderr);
         return help ? 0 : EXIT_USAGE;
+    }
+    /* Else a run whose plot was forgotten would be written over. A device may
+     * be called as it likes. */
+    if ((len < 4 || strcmp(argv[1] + len - 4, ".svg") != 0) &&
+        stat(argv[1], &st) == 0 && S_ISREG(st.st_mode)) {
+        (void)fprintf(stderr,
+                      "warmpool-load: ladders: expected OUT.svg first, found "
+                      "'%.120s'\n",
+                      argv[1]);
+        return EXIT_USAGE;
     }
     for (uint32_t i = 0; i < n; i++) {
         if (!read_ladder(argv[2 + i], &ladders[i])) {

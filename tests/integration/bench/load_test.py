@@ -456,6 +456,16 @@ class Outputs(WithDaemon):
         self.assertIn("Latency over load", words)
         self.assertIn("p99.9", words)
 
+    def test_ladders_write_over_no_run(self):
+        path = pathlib.Path(self.path("a.json"))
+        path.write_text(self.load("-o", "json", "-n", "20").stdout, "utf-8")
+        before = path.read_text("utf-8")
+        done = load("ladders", str(path), str(path))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("expected OUT.svg first", done.stderr)
+        self.assertEqual(path.read_text("utf-8"), before)
+        self.assertEqual(load("ladders", os.devnull, str(path)).returncode, 0)
+
     def test_compare(self):
         for name in "ab":
             text = self.load("-o", "json", "-r", "200", "-d", "500ms").stdout
