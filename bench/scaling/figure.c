@@ -8,6 +8,7 @@
 
 #include "bench/scaling/outlook.h"
 #include "pool/base/clock.h"
+#include "pool/base/extreme.h"
 
 /* Of what is simulated about those that hold sandboxes. */
 #define HOLD_MEDIAN_S 120.0
@@ -61,6 +62,18 @@ wp_figure_mean_of(const double *values, unsigned n)
     return out;
 }
 
+/* When batches count as known, if any comes after that: what comes at random
+ * times may have come less often by then than its mean has it. */
+static int64_t
+known_ns(const struct wp_trace_recipe *recipe, const struct wp_trace *trace)
+{
+    if (recipe->kind != WP_TRACE_RECURRING ||
+        trace->n_jobs <= WP_TRACE_KNOWN_AFTER + 1) {
+        return 0;
+    }
+    return trace->jobs[WP_TRACE_KNOWN_AFTER].until_ns;
+}
+
 /* Bounds of a run's time: what is measured, and what is warm-up. */
 static void
 set_times(const struct work *work, const struct wp_trace *trace,
@@ -74,6 +87,7 @@ set_times(const struct work *work, const struct wp_trace *trace,
     config->end_ns = trace->end_ns;
     config->begin_ns =
         (int64_t)(whole_ns * recipe->warm_up_s / recipe->length_s);
+    config->begin_ns = wp_max_i64(config->begin_ns, known_ns(recipe, trace));
     if (settings->until > 0) {
         config->begin_ns = (int64_t)(whole_ns * settings->from);
         config->end_ns = (int64_t)(whole_ns * settings->until);

@@ -22,6 +22,11 @@ enum wp_trace_kind {
     WP_TRACE_READ, /* From a file; the seed puts calls within their minutes. */
 };
 
+enum {
+    /* Recurrences of a batch after which it counts as known. */
+    WP_TRACE_KNOWN_AFTER = 3,
+};
+
 struct wp_trace_recipe {
     const char *name;
     const char *title;    /* For people. */

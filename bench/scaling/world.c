@@ -12,7 +12,6 @@
 enum {
     RECURRENCES = 14,
     RECURRENCES_LEAST = 8,
-    LEARNED_AFTER = 3,
     LEADS = 3000,
     LEADS_LEAST = 300,
     CLAIMS_MAX = 50000,
@@ -85,7 +84,7 @@ set_length(struct wp_trace_recipe *recipe, double lead_s, uint32_t claims_max)
     recipe->warm_up_s = recipe->length_s / 4;
     if (recipe->off_s > 0) {
         recipe->warm_up_s =
-            fmin(fmax(recipe->warm_up_s, (LEARNED_AFTER + 1) * recipe->off_s),
+            fmin(fmax(recipe->warm_up_s, (WP_TRACE_KNOWN_AFTER + 1) * recipe->off_s),
                  recipe->length_s / 2);
     }
 }

@@ -165,15 +165,17 @@ own_target(const struct wp_scaler *scaler)
 }
 
 /* The brakes guard against forecasts that know no better. Where it has been
- * learned what comes back, and how soon, they only cost; unless somebody asked
- * for others than the usual ones. */
+ * learned what comes back, and how soon, they only cost; unless what is given
+ * up could not be made again in a lead time, or somebody asked for others than
+ * the usual ones. */
 static bool
-is_braked(const struct wp_scaler *scaler)
+is_braked(const struct wp_scaler *scaler, uint32_t lowered)
 {
     struct wp_scale_policy usual;
 
     wp_scale_policy_init(&usual);
     return !scaler->forecast.learned ||
+           (scaler->at_once > 0 && lowered > scaler->at_once) ||
            scaler->policy.down_window_ns != usual.down_window_ns ||
            fabs(scaler->policy.down_rate - usual.down_rate) > 1e-9;
 }
@@ -187,7 +189,8 @@ brake(struct wp_scaler *scaler, struct choice *choice, int64_t *next_ns)
         wp_min_u32(wp_hold_most(&scaler->hold, scaler->now_ns), before);
     int64_t again_ns;
 
-    if (!is_braked(scaler)) {
+    if (!is_braked(scaler,
+                   before > choice->target ? before - choice->target : 0)) {
         return;
     }
     raise_to(choice, most, WP_SCALE_HELD);

@@ -79,13 +79,23 @@ see_misses(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
              SLACK_MAX);
 }
 
+/* More come than can be made, and not in a burst only: no stock would serve
+ * them. */
+static bool
+is_saturated(const struct wp_scaler *scaler)
+{
+    const struct wp_forecast *forecast = &scaler->forecast;
+
+    return forecast->saturated &&
+           forecast->rate_slow_per_s * forecast->lead_mean_s >= scaler->at_once;
+}
+
 void
 wp_scaler_learn_claims(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
 {
     uint32_t before = wp_need_now(&scaler->need);
 
-    /* Where more come than can be made, no stock would have served them. */
-    if (scaler->forecast.learned && !scaler->forecast.saturated &&
+    if (scaler->forecast.learned && !is_saturated(scaler) &&
         scaler->reservations.n == 0) {
         see_misses(scaler, n, missed < n ? missed : n);
     }
