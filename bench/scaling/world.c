@@ -83,9 +83,9 @@ set_length(struct wp_trace_recipe *recipe, double lead_s, uint32_t claims_max)
         usual_s, fmax(claims_max / rate, fmin(least_s, CLAIMS_MAX / rate)));
     recipe->warm_up_s = recipe->length_s / 4;
     if (recipe->off_s > 0) {
-        recipe->warm_up_s =
-            fmin(fmax(recipe->warm_up_s, (WP_TRACE_KNOWN_AFTER + 1) * recipe->off_s),
-                 recipe->length_s / 2);
+        recipe->warm_up_s = fmin(
+            fmax(recipe->warm_up_s, (WP_TRACE_KNOWN_AFTER + 1) * recipe->off_s),
+            recipe->length_s / 2);
     }
 }
 
