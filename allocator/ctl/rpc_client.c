@@ -19,6 +19,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/file.h"
 #include "pool/base/str.h"
+#include "pool/egress/host.h"
 #include "pool/trace/context.h"
 #include "proto/wire/status.h"
 
@@ -144,27 +145,15 @@ wp_rpc_target_token(const struct wp_rpc_target *target,
     return WP_OK;
 }
 
-/* "HOST:PORT" or "[IPv6]:PORT", with a port that there can be. */
-static bool
-has_port(struct wp_str where)
-{
-    const char *colon = memrchr(where.ptr, ':', where.len);
-    size_t host = colon != NULL ? (size_t)(colon - where.ptr) : 0;
-    bool is_v6 = host > 2 && where.ptr[0] == '[' && where.ptr[host - 1] == ']';
-    uint64_t port;
-
-    return host > 0 && (is_v6 || memchr(where.ptr, ':', host) == NULL) &&
-           wp_str_to_u64((struct wp_str){colon + 1, where.len - host - 1},
-                         &port) &&
-           port >= 1 && port <= UINT16_MAX;
-}
-
 /* Flags that contradict each other, or would send tokens in clear. */
 static enum wp_status
 check_target(const struct wp_rpc_target *target, struct wp_err *err)
 {
     struct wp_address address;
     struct wp_str where = wp_str_from(target->address);
+    struct wp_host host;
+    const char *why;
+    uint16_t port;
 
     if ((target->tls_cert == NULL) != (target->tls_key == NULL)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
@@ -190,7 +179,7 @@ check_target(const struct wp_rpc_target *target, struct wp_err *err)
                           "address '%.100s': expected HOST:PORT or unix:/PATH, "
                           "not a URL",
                           target->address);
-    } else if (!has_port(where)) {
+    } else if (!wp_host_port_parse(where, 0, &host, &port, &why)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "address '%.100s': expected HOST:PORT, [IPv6]:PORT "
                           "or unix:/PATH, with a port from 1 to 65535",

@@ -462,8 +462,7 @@ tidy_up(struct wp_run *run)
     int number;
 
     for (uint32_t t = 0; t < run->n_targets; t++) {
-        run->targets[t].hurried = run->hurried;
-        wp_target_settle(&run->targets[t], run->plan, run->tag,
+        wp_target_settle(&run->targets[t], run->plan, run->tag, run->hurried,
                          &run->leftovers[t]);
         if (wp_target_restore(&run->targets[t], run->plan, &err) != WP_OK) {
             (void)fprintf(stderr,

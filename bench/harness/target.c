@@ -364,7 +364,7 @@ walk(struct wp_target *target, const struct wp_plan *plan, uint32_t tag,
 
 void
 wp_target_settle(struct wp_target *target, const struct wp_plan *plan,
-                 uint32_t tag, struct wp_leftovers *out)
+                 uint32_t tag, bool quick, struct wp_leftovers *out)
 {
     bool any = true;
 
@@ -377,7 +377,7 @@ wp_target_settle(struct wp_target *target, const struct wp_plan *plan,
         (void)wp_err_set(&out->why, WP_UNIMPLEMENTED, "nobody was to ask");
         return;
     }
-    if (target->hurried) {
+    if (quick) {
         target->ctl.options.timeout_ns = QUICK_NS;
     }
     if (target->objects.api != NULL) {

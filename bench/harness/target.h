@@ -19,9 +19,8 @@ struct wp_target {
     struct wp_h2_tls *tls;                /* NULL: none. */
     char authorization[WP_RPC_TOKEN_MAX]; /* "": none. A secret. */
     bool echo;
-    bool blind;   /* It does not tell us of its pools. */
-    bool asked;   /* Claims were made there. */
-    bool hurried; /* Nobody wants to wait for it any more. */
+    bool blind; /* It does not tell us of its pools. */
+    bool asked; /* Claims were made there. */
     bool has_size;
     uint32_t size; /* What the pool's target was before we changed it. */
 
@@ -68,8 +67,9 @@ struct wp_leftovers {
 };
 
 /* Looks for claims with that tag, and ends them; not where none were made. A
- * signal that comes meanwhile ends the look. */
+ * signal that comes meanwhile ends the look. quick: from here on an answer that
+ * takes seconds is none. */
 void wp_target_settle(struct wp_target *target, const struct wp_plan *plan,
-                      uint32_t tag, struct wp_leftovers *out);
+                      uint32_t tag, bool quick, struct wp_leftovers *out);
 
 #endif

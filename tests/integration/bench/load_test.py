@@ -669,6 +669,10 @@ class Failures(WithDaemon):
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             if words[0] == "--pool-size":
                 eventually(lambda: not self.daemon.full(), "another size")
+            else:
+                status = pathlib.Path(f"/proc/{process.pid}/status")
+                eventually(lambda at=status: "State:\tS" in at.read_text("utf-8"),
+                           "it sleeps, at the pipe")
             process.send_signal(signal.SIGINT)
             out, errors = process.communicate(timeout=PATIENCE / 2)
             self.assertIn(process.returncode, (130, -signal.SIGINT), errors)
@@ -699,14 +703,19 @@ class Failures(WithDaemon):
 class Slow(unittest.TestCase):
     """A target that stands still, and what it keeps open."""
 
+    def under_way(self, daemon, *words):
+        process = subprocess.Popen(
+            [LOAD, "bench", "-a", daemon.address, "-r", "100", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        process.stderr.readline()  # Progress: it runs.
+        return process
+
     def test_a_target_that_stands_still_is_seen_in_all_that_was_due(self):
         daemon = Daemon()
         self.addCleanup(daemon.stop)
-        process = subprocess.Popen(
-            [LOAD, "bench", "-a", daemon.address, "-r", "100", "-d", "2s",
-             "--wait", "60s", "--timeout", "60s", "-o", "jsonl"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        process.stderr.readline()  # Progress: it runs.
+        process = self.under_way(daemon, "-d", "2s", "--wait", "60s",
+                                 "--timeout", "60s", "-o", "jsonl")
         daemon.process.send_signal(signal.SIGSTOP)
         time.sleep(0.5)  # Time has to go by: it is what is measured.
         daemon.process.send_signal(signal.SIGCONT)
@@ -721,12 +730,8 @@ class Slow(unittest.TestCase):
     def test_a_second_signal_does_not_wait_for_a_target_that_stands_still(self):
         daemon = Daemon()
         self.addCleanup(daemon.stop)
-        process = subprocess.Popen(
-            [LOAD, "bench", "-a", daemon.address, "-r", "100", "-d", "1h",
-             "--wait", "600s", "--timeout", "600s", "-o", "json"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(process.kill)
-        process.stderr.readline()  # Progress: it runs.
+        process = self.under_way(daemon, "-d", "1h", "--wait", "600s",
+                                 "--timeout", "600s", "-o", "json")
         daemon.process.send_signal(signal.SIGSTOP)
         self.addCleanup(daemon.process.send_signal, signal.SIGCONT)
 
