@@ -605,6 +605,7 @@ class Restored(Case):
         self.make_claim("late")
         self.wait_ready("late")
         self.wait_filled(replicas=3)
+        self.wait_quiet()  # A write under way counts for nothing.
         self.hold_lists("sandboxes")
         self.api.control("restore")
         since = self.log_position()

@@ -168,7 +168,8 @@ class Case(unittest.TestCase):
 
     def wait_filled(self, name="pool", replicas=3):
         eventually(lambda: self.pool_status(name).get("readyReplicas") ==
-                   replicas and len(self.pool_sandboxes(name)) == replicas,
+                   replicas and len(self.pool_sandboxes(name)) == replicas
+                   and all(map(ready, self.pool_sandboxes(name))),
                    f"{replicas} sandboxes ready in {name}")
 
     def pool_sandboxes(self, name="pool"):
@@ -216,6 +217,14 @@ class Case(unittest.TestCase):
                 if one["verb"] in ("POST", "PUT", "PATCH", "DELETE")
                 and one["kind"] not in ("leases", "events")
                 and one["agent"].startswith("warmpool")]
+
+    def wait_quiet(self):
+        """What was decided is written: nothing has been for a second."""
+        def quiet():
+            before = len(self.writes(0))
+            time.sleep(1)
+            return len(self.writes(0)) == before
+        eventually(quiet, "no more writes")
 
     def judge(self, leases=0):
         breaches = Judge(leases).read(self.api.control("history"))
