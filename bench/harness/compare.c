@@ -320,6 +320,35 @@ tell_missing(const struct side *a, const struct side *b, const char *path)
     }
 }
 
+/* Which number of a phase is none: its place, or NULL when all are there. */
+static const char *
+missing_number(const json_t *phase)
+{
+    const json_t *slice;
+    size_t i;
+
+    for (size_t k = 0; k < sizeof figures / sizeof figures[0]; k++) {
+        const json_t *of = figures[k].times != NULL
+                               ? json_object_get(phase, figures[k].times)
+                               : phase;
+
+        if (!json_is_number(json_object_get(of, figures[k].name))) {
+            return figures[k].name;
+        }
+        json_array_foreach(json_object_get(phase, "slices"), i, slice)
+        {
+            if (!json_is_number(json_object_get(slice, figures[k].slice))) {
+                return "slices";
+            }
+        }
+    }
+    return !json_is_number(
+               json_object_get(json_object_get(phase, "claim"), "count"))
+               ? "count"
+           : !json_is_number(json_object_get(phase, "slice_s")) ? "slice_s"
+                                                                : NULL;
+}
+
 json_t *
 wp_compare_load(const char *path)
 {
@@ -352,6 +381,14 @@ wp_compare_load(const char *path)
                           "warmpool-load: %s: phases[%zu]: expected name, "
                           "target and claim\n",
                           path, i);
+            json_decref(run);
+            return NULL;
+        }
+        if (missing_number(phase) != NULL) {
+            (void)fprintf(stderr,
+                          "warmpool-load: %s: phases[%zu]: %s: expected a "
+                          "number\n",
+                          path, i, missing_number(phase));
             json_decref(run);
             return NULL;
         }

@@ -90,7 +90,8 @@ const struct wp_key wp_plan_keys[] = {
     {"csv", NULL, 0, WP_KEY_TEXT, WP_KEY_LOAD, true, AT(csv), 0, 0, NULL,
      "FILE",
      "Open loop: claims when this record of a pool says, a TIME or TIME,COUNT "
-     "a line; - is standard input. Times are kept to 10 ms."},
+     "a line; - is standard input. Times are kept to 10 ms. It ends with the "
+     "record, or after --claims."},
     LOAD("speed", NULL, 0, WP_KEY_NUMBER, speed, 0.001, 1000, "X",
          "Replay --csv X times as fast. Default: 1."),
     LOAD("duration", NULL, 'd', WP_KEY_DURATION, duration_ns, 0.001, 604800,
@@ -120,7 +121,8 @@ const struct wp_key wp_plan_keys[] = {
     LOAD("ttl", NULL, 0, WP_KEY_DURATION, ttl_ns, 1, 2592000, "TIME",
          "How long a lease lasts that nobody releases. Default: the pool's."),
     LOAD("timeout", NULL, 0, WP_KEY_DURATION, timeout_ns, 0.001, 3600, "TIME",
-         "How long a call may take besides --wait. Default: 10s."),
+         "How long a call may take besides --wait; questions about the pool "
+         "have 2s at least. Default: 10s."),
     LOAD("batch", NULL, 0, WP_KEY_COUNT, batch, 1, WP_PLAN_BATCH_MAX, "N",
          "Claim N sandboxes in one call (ClaimBatch)."),
     LOAD("ahead", NULL, 0, WP_KEY_COUNT, ahead, 1, 256, "N",
@@ -493,6 +495,7 @@ wp_plan_check_use(const struct wp_plan *plan, const struct wp_key *key,
         {AT(every_ns), BURST, "burst"},
         {AT(csv), CSV, "csv"},
         {AT(speed), CSV, "csv"},
+        {AT(duration_ns), ~(unsigned)CSV, "closed, constant, poisson or burst"},
     };
     const char *kind = wp_arrivals_words[plan->arrivals];
 
@@ -568,6 +571,8 @@ wp_plan_check(const struct wp_plan *plan, struct wp_err *err)
          "csv: csv arrivals need a file"},
         {plan->arrivals != WP_ARRIVALS_CLOSED && plan->pause_ns > 0,
          "pause: only closed arrivals pause; a rate goes on"},
+        {plan->wait_ns % WP_NS_PER_MS != 0 || plan->ttl_ns % WP_NS_PER_MS != 0,
+         "wait, ttl: expected whole milliseconds, as claims have them"},
         {plan->batch > 0 && plan->hold_ns > 0,
          "hold: a batch is released at once"},
         {plan->ahead > 0 &&

@@ -254,18 +254,26 @@ has_arrivals(const struct wp_plan *plan)
            plan->n_steps > 0 || plan->burst > 0 || plan->csv != NULL;
 }
 
+static bool
+has_name(const struct wp_plan *phases, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(phases[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum wp_status
 check_name(const struct wp_phases *phases, struct wp_err *err)
 {
     const char *name = phases->plans[phases->n - 1].name;
 
-    for (uint32_t i = 0; i + 1 < phases->n; i++) {
-        if (strcmp(phases->plans[i].name, name) == 0) {
-            return wp_err_set(err, WP_INVALID_ARGUMENT,
-                              "name '%s': another phase has it", name);
-        }
-    }
-    return WP_OK;
+    return has_name(phases->plans, phases->n - 1, name)
+               ? wp_err_set(err, WP_INVALID_ARGUMENT,
+                            "name '%s': another phase has it", name)
+               : WP_OK;
 }
 
 enum wp_status
@@ -406,6 +414,21 @@ scenario_of(const struct wp_plan *base, struct wp_phases *out,
     return read_file(base, out, err);
 }
 
+/* A rate may come again: rate-100, then rate-100-2. Phases of one name are
+ * turns of one phase. */
+static void
+name_step(struct wp_plan *phases, uint32_t at)
+{
+    struct wp_plan *step = &phases[at];
+
+    (void)snprintf(step->name, sizeof step->name, "rate-%.10g",
+                   step->rate_per_s);
+    for (uint32_t n = 2; has_name(phases, at, step->name); n++) {
+        (void)snprintf(step->name, sizeof step->name, "rate-%.10g-%u",
+                       step->rate_per_s, n);
+    }
+}
+
 /* A phase with steps becomes one for each. */
 static enum wp_status
 spread_steps(struct wp_plan *phases, uint32_t max, uint32_t *n,
@@ -427,8 +450,7 @@ spread_steps(struct wp_plan *phases, uint32_t max, uint32_t *n,
             phases[i + k] = whole;
             phases[i + k].n_steps = 0;
             phases[i + k].rate_per_s = whole.steps[k];
-            (void)snprintf(phases[i + k].name, sizeof phases[i + k].name,
-                           "rate-%.10g", whole.steps[k]);
+            name_step(phases, i + k);
         }
         *n += whole.n_steps - 1;
         i += whole.n_steps - 1;

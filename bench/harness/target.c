@@ -114,6 +114,8 @@ open_grpc(struct wp_target *target, const struct wp_plan *plan, bool second,
     target->ctl.out = stdout;
     target->ctl.errors = stderr;
     wp_ctl_options_init(options);
+    options->timeout_ns =
+        plan->timeout_ns > QUICK_NS ? plan->timeout_ns : QUICK_NS;
     options->address =
         second ? plan->against : either(plan->address, options->address);
     options->tls_ca = plan->tls_ca;

@@ -221,6 +221,10 @@ class Loads(WithDaemon):
         run = self.json("--steps", "50,100", "-d", "300ms")
         self.assertEqual([(p["name"], p["due"]) for p in run["phases"]],
                          [("rate-50", 15), ("rate-100", 30)])
+        # A rate that comes again is a phase of its own, not a second turn.
+        run = self.json("--steps", "50,100,50,50", "-d", "300ms")
+        self.assertEqual([p["name"] for p in run["phases"]],
+                         ["rate-50", "rate-100", "rate-50-2", "rate-50-3"])
 
     def test_pool_size_is_put_back(self):
         run = self.json("-s", "empty-storm", "-d", "200ms")
@@ -520,6 +524,18 @@ class Outputs(WithDaemon):
             done = load("compare", self.path("x"), self.path("x"))
             self.assertEqual(done.returncode, 2, text)
             self.assertIn(self.path("x"), done.stderr)
+        run = self.json("-r", "100", "-d", "300ms")
+        for keys in (("granted_per_s",), ("slice_s",), ("claim", "p99_ms"),
+                     ("claim", "count"), ("slices", 0, "p50_ms")):
+            broken = json.loads(json.dumps(run))
+            at = broken["phases"][0]
+            for key in keys[:-1]:
+                at = at[key]
+            at[keys[-1]] = str(at[keys[-1]])
+            pathlib.Path(self.path("x")).write_text(json.dumps(broken), "utf-8")
+            done = load("compare", self.path("x"), self.path("x"))
+            self.assertEqual((done.returncode, done.stdout), (2, ""), keys)
+            self.assertRegex(done.stderr, r"phases\[0\]: \w+: expected a number")
 
     def test_an_output_that_cannot_be_written(self):
         done = self.load("-n", "20", "--hgrm", "/nowhere/x", code=1)
@@ -817,6 +833,11 @@ class Hopeless(unittest.TestCase):
             done = load("bench", "-a", f"unix:{place}/x", "-n", "10")
             self.assertEqual((done.returncode, done.stdout), (4, ""), done.stderr)
             self.assertIn(f"unix:{place}/x does not answer", done.stderr)
+            began = time.monotonic()
+            done = load("bench", "-a", f"unix:{place}/x", "-n", "10",
+                        "--timeout", "100ms")
+            self.assertEqual((done.returncode, done.stdout), (4, ""), done.stderr)
+            self.assertLess(time.monotonic() - began, 8)
 
     def test_usage(self):
         wrong = {
@@ -829,6 +850,8 @@ class Hopeless(unittest.TestCase):
             ("bench", "-s", "ladderr"): "did you mean ladder",
             ("bench", "-s", "./nothing.yaml"): "nothing.yaml",
             ("bench", "--csv", "/nowhere/x"): "csv",
+            ("bench", "--csv", "-", "-d", "1s"): "duration: expected closed",
+            ("bench", "--wait", "500us"): "wait, ttl: expected whole milli",
             ("bench", "--connections", "4000"): "at most 64 for each thread",
             ("bench", "--keep=7"): "expected true or false",
             ("bench", "-a", "http://x"): "expected HOST:PORT",
