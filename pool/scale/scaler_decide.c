@@ -12,6 +12,9 @@
  * time that nothing came, but not more often than this. */
 static const int64_t FADE_SHARE = 8;
 static const int64_t FADE_MIN_NS = 250 * WP_NS_PER_MS;
+/* Of the misses allowed so many may come after silence: the theory's stock is
+ * planned with the rest (forecast.c). */
+static const double QUIET_SHARE = 0.2;
 /* A jump of the season is ordered for a lead time (p99) ahead, and believed for
  * so many after it, within these: until what comes tells. */
 static const double SEASON_LEADS = 2;
@@ -37,15 +40,15 @@ mono_of(const struct wp_scaler *scaler, int64_t wall_ns)
 }
 
 /* Nothing came for so long that even an empty pool breaks no promise: at the
- * usual gap g an exponential one lasts longer than g ln(1 / (1 - hit)) for only
- * 1 - hit of the claims. */
+ * usual gap g an exponential one lasts longer than g ln(1 / p) for only p of
+ * the claims. */
 static int64_t
 quiet_from_ns(const struct wp_scaler *scaler)
 {
-    double hit = scaler->policy.objective == WP_SCALE_HIT_RATE
-                     ? scaler->policy.hit_rate
-                     : 0.5;
-    int64_t gap_ns = ns_of(scaler->gap_s * -log1p(-hit));
+    double missed = scaler->policy.objective == WP_SCALE_HIT_RATE
+                        ? QUIET_SHARE * (1 - scaler->policy.hit_rate)
+                        : 0.5;
+    int64_t gap_ns = ns_of(scaler->gap_s * -log(missed));
     int64_t window_ns = scaler->policy.down_window_ns;
 
     return wp_time_add(scaler->last_claim_ns,

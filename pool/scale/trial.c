@@ -13,7 +13,7 @@ static const double EPISODES = 3;
  * many after that: just before a burst the sums look better than just after it.
  */
 static const double FAILS = 2;
-static const double FAILS_STILL = 1.5;
+static const double FAILS_STILL = 1;
 /* The mean of the time between two is over so many. */
 static const double APART_OVER = 8;
 

@@ -122,6 +122,15 @@ class Strangers(unittest.TestCase):
     def test_people_at_work(self):
         self.holds(people(random.Random(1)), in_rfc3339, "6s")
 
+    def test_people_at_work_over_all_weeks(self):
+        """What is missed after a silence is of the objective's misses, too."""
+        for seed in (4, 5):
+            claims = people(random.Random(seed))
+            quiet = f"{MONDAY + math.ceil(claims[-1])},0"
+            report = self.advise([*in_rfc3339(claims), quiet], "6s")
+            row = self.applied(report, {"kind": "objective"})
+            self.assertGreaterEqual(row["hit_rate"], OBJECTIVE, row)
+
     def test_builds_by_a_scheduler(self):
         self.holds(builds(random.Random(2)), in_counts, "12s")
 
