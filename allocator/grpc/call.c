@@ -1,6 +1,7 @@
 /* The life of a call: see the head of allocator/grpc/internal.h. */
 #include "allocator/grpc/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A stream lives until one side leaves; the contract wants a finite number. */
@@ -132,9 +133,7 @@ static void
 measure(struct wp_rpc_call *call)
 {
     struct wp_rpc_thread *thread = call->thread;
-    enum wp_status status = call->closed ? WP_CANCELLED
-                            : call->late ? WP_DEADLINE_EXCEEDED
-                                         : call->status;
+    enum wp_status status = call->closed ? WP_CANCELLED : call->status;
 
     if (WP_UNLIKELY(call->base.trace.tracer != NULL)) {
         end_trace(call, status);
@@ -154,18 +153,31 @@ measure(struct wp_rpc_call *call)
     }
 }
 
+/* What the transport knows better than the method. */
 static void
-answer(struct wp_rpc_call *call)
+overrule(struct wp_rpc_call *call)
 {
-    call->done = true;
-    measure(call);
-    if (call->closed) {
-        release(call);
-        return;
+    if (call->broken != WP_OK) {
+        call->status = call->broken;
+        (void)snprintf(call->details, sizeof call->details, "%s",
+                       call->broken_why);
+        call->retry_after_ns = 0;
     }
     if (call->late) {
         call->status = WP_DEADLINE_EXCEEDED;
         call->retry_after_ns = 0;
+    }
+}
+
+static void
+answer(struct wp_rpc_call *call)
+{
+    call->done = true;
+    overrule(call);
+    measure(call);
+    if (call->closed) {
+        release(call);
+        return;
     }
     if (call->status == WP_OK && call->reserved.bytes != NULL) {
         call->outgoing = call->reserved;
@@ -425,6 +437,7 @@ wp_rpc_call_open(struct wp_rpc_call *call, uint32_t method,
     call->finish_due = false;
     call->done = false;
     call->compressed = false;
+    call->broken = WP_OK;
     call->prefix_len = 0;
     atomic_store_explicit(&call->flags, 0, memory_order_relaxed);
     WP_RPC_COUNT(&call->thread->in_flight, 1);
@@ -437,6 +450,20 @@ wp_rpc_call_fail(struct wp_rpc_call *call, enum wp_status status,
                  const char *message)
 {
     wp_rpc_call_ops.finish(&call->base, status, message, 0);
+}
+
+void
+wp_rpc_call_break(struct wp_rpc_call *call, enum wp_status status,
+                  const char *message)
+{
+    if (!call->started ||
+        wp_rpc_call_method(call)->kind != WP_RPC_BIDIRECTIONAL) {
+        wp_rpc_call_fail(call, status, message);
+        return;
+    }
+    call->broken = status;
+    call->broken_why = message;
+    cancel(call);
 }
 
 /* Among the calls in progress. One that is refused stays among those that wait:

@@ -122,6 +122,9 @@ struct wp_rpc_call {
     bool finish_due;   /* Once outgoing has left. */
     bool done;         /* What finish left has been taken. */
     bool compressed;   /* A message of the client was. */
+    /* What the client sent is no message, and this is the call's status. */
+    enum wp_status broken;
+    const char *broken_why;
     /* A message that comes in pieces. */
     uint8_t prefix[WP_RPC_PREFIX];
     uint32_t prefix_len;
@@ -230,6 +233,11 @@ void wp_rpc_call_run(struct wp_rpc_call *call, const uint8_t *message,
 /* Ends the call with a status of the transport's. */
 void wp_rpc_call_fail(struct wp_rpc_call *call, enum wp_status status,
                       const char *message);
+/* The same, for what comes on the call, whose method may have started: one that
+ * goes on beside its client's messages is told, and finishes it. message: a
+ * literal. */
+void wp_rpc_call_break(struct wp_rpc_call *call, enum wp_status status,
+                       const char *message);
 void wp_rpc_call_closed(struct wp_h2_stream *stream);
 void wp_rpc_call_sent(struct wp_h2_stream *stream);
 void wp_rpc_call_turn(void *ctx, struct wp_h2_worker *worker, bool last);

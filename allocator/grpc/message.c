@@ -22,7 +22,8 @@ is_busy(const struct wp_rpc_call *call)
 static bool
 is_over(const struct wp_rpc_call *call)
 {
-    return (atomic_load_explicit(&call->flags, memory_order_acquire) &
+    return call->broken != WP_OK ||
+           (atomic_load_explicit(&call->flags, memory_order_acquire) &
             WP_RPC_FINISHED) != 0;
 }
 
@@ -109,15 +110,15 @@ judge_prefix(struct wp_rpc_call *call)
                         (uint32_t)p[3] << 8 | p[4];
     if (p[0] != 0) {
         call->compressed = p[0] == 1;
-        wp_rpc_call_fail(
+        wp_rpc_call_break(
             call, call->compressed ? WP_UNIMPLEMENTED : WP_INVALID_ARGUMENT,
             call->compressed ? "compressed messages are not understood"
                              : "request: expected 0 or 1 before its length");
         return false;
     }
     if (call->message_len > max) {
-        wp_rpc_call_fail(call, WP_RESOURCE_EXHAUSTED,
-                         "the request is too long (setting message_max)");
+        wp_rpc_call_break(call, WP_RESOURCE_EXHAUSTED,
+                          "the request is too long (setting message_max)");
         return false;
     }
     return true;
@@ -153,8 +154,8 @@ take(struct wp_rpc_call *call, const uint8_t *bytes, size_t len)
         return used; /* Only the prefix so far. */
     }
     if (!make_room(call, missing)) {
-        wp_rpc_call_fail(call, WP_RESOURCE_EXHAUSTED,
-                         "too many requests that are not whole");
+        wp_rpc_call_break(call, WP_RESOURCE_EXHAUSTED,
+                          "too many requests that are not whole");
         return len;
     }
     memcpy(call->partial + call->partial_len, bytes + used, missing);

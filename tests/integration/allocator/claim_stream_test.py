@@ -27,7 +27,8 @@ SIZE = 16
 class Stream:
     """A client that holds leases ahead; says nothing by itself."""
 
-    def __init__(self, daemon, stream_id="s", ahead=4, took=(), **open_more):
+    def __init__(self, daemon, stream_id="s", ahead=4, took=(),
+                 compression=None, **open_more):
         self.requests = queue.Queue()
         self.leases = {}
         self.taken = set()
@@ -39,7 +40,8 @@ class Stream:
             "/warmpool.v1.Allocator/ClaimStream",
             request_serializer=lambda m: m.SerializeToString(),
             response_deserializer=pb.ClaimStreamResponse.FromString)(
-                iter(self.requests.get, None), timeout=PATIENCE)
+                iter(self.requests.get, None), timeout=PATIENCE,
+                compression=compression)
 
     def say(self, **request):
         self.requests.put(pb.ClaimStreamRequest(**request))
@@ -156,6 +158,21 @@ class ClaimStreams(unittest.TestCase):
         stream.until(lambda: stream.taken == {1})
         stream.say(open=pb.ClaimStreamOpen(pool=POOL, stream_id="x", ahead=1))
         self.assertEqual(stream.code(), invalid)
+
+    def test_a_message_that_is_none_ends_the_stream(self):
+        """grpcio compresses what gets shorter by it: not the opening."""
+        stream = Stream(self.daemon, compression=grpc.Compression.Gzip).fill(4)
+        stream.say(took=[1] * 200)
+        self.assertEqual(stream.code(), grpc.StatusCode.UNIMPLEMENTED)
+        self.assertIn("compressed", stream.details)
+        # It broke, and is gone on with as any other: what it is owed is not
+        # sent on the call that has ended.
+        self.assertTrue(self.daemon.release(stream.leases[1]).was_held)
+        self.assertEqual(streams(self.daemon)[:2], (0, 1))
+        again = Stream(self.daemon, resume=True, keep=[1, 2, 3, 4])
+        again.until(lambda: again.ended == {1}).fill(1)
+        again.end()
+        self.assertEqual(again.code(), grpc.StatusCode.OK)
 
     def test_a_quota_bounds_what_is_ahead(self):
         conf = os.path.join(self.daemon.dir, "conf")
