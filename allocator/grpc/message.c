@@ -244,6 +244,11 @@ wp_rpc_message_ended(struct wp_h2_stream *stream)
         wp_rpc_call_fail(call, WP_INVALID_ARGUMENT,
                          "request: a message was expected");
     } else if (wp_rpc_call_method(call)->kind == WP_RPC_BIDIRECTIONAL) {
+        if (call->prefix_len > 0) { /* Whoever ends so has more to say. */
+            wp_rpc_call_break(call, WP_INVALID_ARGUMENT,
+                              "request: ends in the middle of a message");
+            return;
+        }
         call->base.ended(&call->base);
     }
 }

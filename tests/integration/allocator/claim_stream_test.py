@@ -15,7 +15,9 @@ import unittest
 
 import grpc
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "attack")]
+import wire  # noqa: E402
 import daemon_redis_test  # noqa: E402
 from daemon_test import (PATIENCE, POOL, Daemon, eventually,  # noqa: E402
                          metrics, pb)
@@ -173,6 +175,26 @@ class ClaimStreams(unittest.TestCase):
         again.until(lambda: again.ended == {1}).fill(1)
         again.end()
         self.assertEqual(again.code(), grpc.StatusCode.OK)
+
+    def test_an_end_in_the_middle_of_a_message_is_a_break(self):
+        """What it would have said is not known: nothing is given back yet."""
+        target = {"kind": "unix", "address": self.daemon.grpc_path}
+        opening = pb.ClaimStreamRequest(open=pb.ClaimStreamOpen(
+            pool=POOL, stream_id="s", ahead=4)).SerializeToString()
+        whole = wire.message(pb.ClaimStreamRequest(
+            took=[1, 2]).SerializeToString())
+        with wire.dial(target) as sock:
+            sock.sendall(
+                wire.PREFACE + wire.frame(wire.SETTINGS, 0, 0) +
+                wire.frame(wire.HEADERS, wire.END_HEADERS, 1, wire.fields(
+                    b"/warmpool.v1.Allocator/ClaimStream", target)) +
+                wire.frame(wire.DATA, 0, 1, wire.message(opening)))
+            eventually(lambda: streams(self.daemon) == (1, 0, 4), "4 ahead")
+            sock.sendall(wire.frame(wire.DATA, wire.END_STREAM, 1, whole[:-1]))
+            eventually(lambda: streams(self.daemon)[0] == 0, "its end")
+            self.assertEqual(streams(self.daemon), (0, 1, 4))
+        again = Stream(self.daemon, took=[1, 2], resume=True)
+        again.until(lambda: again.taken == {1, 2})
 
     def test_a_quota_bounds_what_is_ahead(self):
         conf = os.path.join(self.daemon.dir, "conf")
