@@ -1,0 +1,277 @@
+"""libwarmpool by its shared library, behind a proxy that breaks connections in
+every way, before a real daemon.
+
+Run by ctest: client_test.py WARMPOOLD GENERATED_DIR DEPLOY_DIR LIBRARY
+[unittest arguments]. Sandboxes are files.
+"""
+
+import ctypes
+import glob
+import os
+import selectors
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from daemon_test import DEPLOY, PATIENCE, Daemon, eventually  # noqa: E402
+
+LIBRARY = os.path.abspath(sys.argv[4])
+OK = 0
+SIZE = 16
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_int), ("message", ctypes.c_char * 240)]
+
+
+class Options(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_char_p) for name in (
+        "address", "tls_ca", "tls_cert", "tls_key", "tls_name",
+        "access_token_file", "tenant")]
+
+
+class Lease(ctypes.Structure):
+    _fields_ = [("claim_id", ctypes.c_char * 129),
+                ("sandbox", ctypes.c_char * 64),
+                ("endpoint", ctypes.c_char * 108),
+                ("token", ctypes.c_ubyte * 68),
+                ("fence", ctypes.c_uint64),
+                ("deadline_unix_ms", ctypes.c_int64)]
+
+
+Lost = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
+
+
+class StockOptions(ctypes.Structure):
+    _fields_ = [("pool", ctypes.c_char_p), ("ahead", ctypes.c_uint),
+                ("ttl_ms", ctypes.c_int64), ("lost", Lost),
+                ("ctx", ctypes.c_void_p)]
+
+
+LIB = ctypes.CDLL(LIBRARY)
+for function in ("warmpool_connect", "warmpool_stock_open"):
+    getattr(LIB, function).restype = ctypes.c_void_p
+for function in ("warmpool_disconnect", "warmpool_stock_close"):
+    getattr(LIB, function).argtypes = [ctypes.c_void_p]
+    getattr(LIB, function).restype = None
+LIB.warmpool_claim.argtypes = [
+    ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64,
+    ctypes.c_int64, ctypes.POINTER(Lease), ctypes.POINTER(Error)]
+LIB.warmpool_release.argtypes = [
+    ctypes.c_void_p, ctypes.POINTER(Lease), ctypes.POINTER(Error)]
+LIB.warmpool_stock_open.argtypes = [
+    ctypes.c_void_p, ctypes.POINTER(StockOptions), ctypes.POINTER(Error)]
+LIB.warmpool_stock_take.argtypes = [ctypes.c_void_p, ctypes.POINTER(Lease)]
+LIB.warmpool_stock_take.restype = ctypes.c_bool
+LIB.warmpool_stock_state.argtypes = [ctypes.c_void_p, ctypes.POINTER(Error)]
+LIB.warmpool_stock_state.restype = ctypes.c_uint
+
+
+class Client:
+    """A client, and its stocks."""
+
+    def __init__(self, test, address):
+        self.error = Error()
+        self.lost = []
+        self.on_lost = Lost(lambda ctx, claim_id: self.lost.append(claim_id))
+        options = Options(address=address.encode())
+        self.client = LIB.warmpool_connect(ctypes.byref(options),
+                                           ctypes.byref(self.error))
+        test.assertTrue(self.client, self.error.message)
+        test.addCleanup(self.disconnect)
+
+    def disconnect(self):
+        LIB.warmpool_disconnect(self.client)
+        self.client = None
+
+    def claim(self, claim_id=None, wait_ms=0):
+        """The lease; or None, and self.error says why."""
+        lease = Lease()
+        code = LIB.warmpool_claim(self.client, b"quickstart", claim_id, 60000,
+                                  wait_ms, ctypes.byref(lease),
+                                  ctypes.byref(self.error))
+        return lease if code == OK else None
+
+    def release(self, lease):
+        return LIB.warmpool_release(self.client, ctypes.byref(lease),
+                                    ctypes.byref(self.error))
+
+    def stock(self, ahead, ttl_ms=60000):
+        return LIB.warmpool_stock_open(
+            self.client, ctypes.byref(StockOptions(
+                b"quickstart", ahead, ttl_ms, self.on_lost)),
+            ctypes.byref(self.error))
+
+    def state(self, stock):
+        """How many there are, and the code of what is lacking."""
+        n = LIB.warmpool_stock_state(stock, ctypes.byref(self.error))
+        return n, self.error.code
+
+    def take(self, stock):
+        lease = Lease()
+        return lease if LIB.warmpool_stock_take(
+            stock, ctypes.byref(lease)) else None
+
+
+class Proxy:
+    """Before a daemon's Unix socket: a thread that carries bytes, or not."""
+
+    def __init__(self, test, path, to):
+        self.path, self.to = path, to
+        self.address = "unix:" + path
+        self.pairs = {}  # From each socket to its other end.
+        self.clients = []
+        self.lock = threading.Lock()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen(64)
+        self.over = False
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.listener, selectors.EVENT_READ)
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+        test.addCleanup(self.close)
+
+    def accept(self):
+        client = self.listener.accept()[0]
+        daemon = socket.socket(socket.AF_UNIX)
+        if daemon.connect_ex(self.to) != 0:
+            client.close()
+            daemon.close()
+            return
+        self.pairs[client], self.pairs[daemon] = daemon, client
+        self.clients.append(client)
+        for sock in (client, daemon):
+            self.selector.register(sock, selectors.EVENT_READ)
+
+    def cut(self, sock):
+        other = self.pairs.pop(sock)
+        del self.pairs[other]
+        for one in (sock, other):
+            self.selector.unregister(one)
+            one.close()
+            if one in self.clients:
+                self.clients.remove(one)
+
+    def run(self):
+        while not self.over:
+            for key, _ in self.selector.select(0.02):
+                with self.lock:
+                    if key.fileobj is self.listener:
+                        self.accept()
+                    elif key.fileobj in self.pairs:
+                        try:
+                            data = key.fileobj.recv(1 << 16)
+                            self.pairs[key.fileobj].sendall(data)
+                        except OSError:
+                            data = b""
+                        if not data:
+                            self.cut(key.fileobj)
+
+    def cut_all(self):
+        with self.lock:
+            while self.clients:
+                self.cut(self.clients[0])
+
+    def close(self):
+        self.over = True
+        self.thread.join()
+        self.cut_all()
+        self.listener.close()
+        self.selector.close()
+
+
+class Clients(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon("--synthetic", replicas=SIZE)
+        self.addCleanup(self.daemon.clean)
+        self.daemon.wait_full(SIZE)
+        self.proxy = Proxy(self, os.path.join(self.daemon.dir, "p"),
+                           self.daemon.grpc_path)
+        self.client = Client(self, self.proxy.address)
+
+    def fill(self, stock, n):
+        eventually(lambda: self.client.state(stock)[0] == n, f"{n} in stock")
+
+    def test_connection_that_is_cut(self):
+        """Calls are repeated, and the stock is what it was."""
+        stock = self.client.stock(4)
+        self.fill(stock, 4)
+        self.proxy.cut_all()
+        self.assertTrue(self.client.claim(b"one"), self.client.error.message)
+        eventually(lambda: self.client.take(stock), "the same stock")
+        self.assertEqual(self.client.lost, [])
+
+
+class Installed(unittest.TestCase):
+    """Programs that are built with what is installed."""
+
+    def setUp(self):
+        self.prefix = tempfile.mkdtemp(prefix="wp-client-")
+        self.addCleanup(shutil.rmtree, self.prefix)
+        self.run_well("cmake", "-DCMAKE_INSTALL_PREFIX=" + self.prefix, "-P",
+                      os.path.join(os.path.dirname(LIBRARY),
+                                   "cmake_install.cmake"))
+        self.pc = os.path.dirname(glob.glob(
+            self.prefix + "/**/warmpool.pc", recursive=True)[0])
+        self.libraries = os.path.dirname(self.pc)
+
+    def run_well(self, *args, **more):
+        done = subprocess.run(args, stdout=subprocess.PIPE, timeout=PATIENCE,
+                              stderr=subprocess.STDOUT, text=True, check=False,
+                              env=dict(os.environ, **more))
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    def flags(self, *what):
+        return self.run_well("pkg-config", *what,
+                             PKG_CONFIG_PATH=self.pc).split()
+
+    def build(self, name, *args):
+        program = os.path.join(self.prefix, name)
+        self.run_well(*args, "-Wall", "-Wextra", "-Werror", "-pedantic", "-o",
+                      program)
+        return program
+
+    def test_example(self):
+        example = os.path.join(DEPLOY, "examples", "claims_ahead.c")
+        linked = self.build(
+            "shared", "cc", example,
+            *self.flags("--cflags", "--libs", "warmpool"))
+        alone = self.build(
+            "static", "cc", example, *self.flags("--cflags", "warmpool"),
+            os.path.join(self.libraries, "libwarmpool.a"),
+            *self.flags("--libs", "libnghttp2", "libprotobuf-c", "openssl"))
+        daemon = Daemon("--synthetic", replicas=SIZE)
+        self.addCleanup(daemon.clean)
+        daemon.wait_full(SIZE)
+        for program in (linked, alone):
+            said = self.run_well(program, "quickstart",
+                                 LD_LIBRARY_PATH=self.libraries,
+                                 WARMPOOL_ADDRESS="unix:" + daemon.grpc_path)
+            self.assertIn("100 claims", said)
+
+    def test_cxx(self):
+        source = os.path.join(self.prefix, "x.cc")
+        with open(source, "w", encoding="ascii") as handle:
+            handle.write("#include <warmpool.h>\nint main() {\n"
+                         "    warmpool_error error;\n"
+                         "    warmpool_options options = {};\n"
+                         "    options.address = \"unix:/nowhere/at.all\";\n"
+                         "    return warmpool_connect(&options, &error) != "
+                         "nullptr ||\n"
+                         "           error.code != WARMPOOL_UNAVAILABLE;\n}\n")
+        self.run_well(
+            self.build("cxx", "c++", source,
+                       *self.flags("--cflags", "--libs", "warmpool")),
+            LD_LIBRARY_PATH=self.libraries)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[5:], verbosity=2)
