@@ -52,6 +52,29 @@ reconnect(struct warmpool *client, int64_t now_ns)
         wp_backoff_ns(RECONNECT_MIN_NS, RECONNECT_MAX_NS, client->failures));
 }
 
+static bool
+has_work(struct warmpool *client)
+{
+    bool has;
+
+    (void)pthread_mutex_lock(&client->lock);
+    has = !wp_list_empty(&client->queue) || !wp_list_empty(&client->stocks);
+    (void)pthread_mutex_unlock(&client->lock);
+    return has;
+}
+
+/* The daemon has said goodbye to this connection, or the numbers of its streams
+ * are used up. What is under way there is told anew on another, which all of
+ * it can be; streams may live for ever, so their ends are not waited for. */
+static void
+leave_used_up(struct warmpool *client)
+{
+    if (client->connected && !wp_h2_takes_calls(client->h2) &&
+        has_work(client)) {
+        wp_client_lost(client, 0, NULL);
+    }
+}
+
 /* Starts what is queued, and gives up what has waited too long; returns when
  * the next one has. */
 static int64_t
@@ -203,6 +226,7 @@ wp_client_serve(void *ctx)
             /* A lost connection is told to wp_client_lost. */
             (void)!wp_h2_turn(client->h2, 0, &err);
         }
+        leave_used_up(client);
         /* After what came in: it decides when there is more to do. */
         now_ns = wp_client_now_ns();
         next_ns = start_jobs(client, now_ns);

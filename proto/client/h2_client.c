@@ -226,6 +226,20 @@ wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call)
 }
 
 bool
+wp_h2_takes_calls(const struct wp_h2 *h2)
+{
+    for (unsigned i = 0; i < h2->n_conns; i++) {
+        nghttp2_session *session = h2->conns[i]->session;
+
+        if (session != NULL &&
+            nghttp2_session_check_request_allowed(session) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
 wp_h2_may_send(const struct wp_h2_call *call)
 {
     return !call->ends && call->sent == WP_H2_FRAME_HEAD + call->request_len;

@@ -101,6 +101,11 @@ unsigned wp_h2_method_within(struct wp_h2 *h2, const char *path,
  * when no connection is left that takes one: nothing has happened. */
 WP_MUST_CHECK bool wp_h2_start(struct wp_h2 *h2, struct wp_h2_call *call);
 
+/* Would a connection take a call now? One that the server has said goodbye to
+ * ends it without an answer, and one that has had 2^30 calls does not start it;
+ * wp_h2_reopen makes another in its place. */
+WP_MUST_CHECK bool wp_h2_takes_calls(const struct wp_h2 *h2);
+
 /* A stream that was started and is not done: may its request be used anew? */
 WP_MUST_CHECK bool wp_h2_may_send(const struct wp_h2_call *call);
 /* Then: sends what is in it by now, request_len bytes. */

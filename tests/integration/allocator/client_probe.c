@@ -15,7 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "allocator/client/warmpool.h"
+#include "allocator/client/internal.h"
+#include "proto/client/h2_parts.h"
 
 enum {
     AHEAD = 6,
@@ -302,6 +303,33 @@ check_renewal(void)
     }
 }
 
+/* A connection has numbers for 2^30 calls. The next one is made on another, and
+ * the stock is what it was. */
+static void
+check_last_number(const struct warmpool_options *options)
+{
+    const struct warmpool_stock_options wanted = {.pool = pool, .ahead = 2};
+    struct warmpool *old = warmpool_connect(options, NULL);
+    struct warmpool_stock *stock = warmpool_stock_open(old, &wanted, NULL);
+    struct warmpool_lease lease;
+    struct warmpool_error error = {0};
+
+    EXPECT(stock != NULL);
+    wait_for(stock, 2);
+    rest_ms(100); /* Its thread sleeps. */
+    EXPECT(nghttp2_session_set_next_stream_id(old->h2->conns[0]->session,
+                                              INT32_MAX) == 0);
+    for (int i = 0; i < 3; i++) {
+        if (warmpool_claim(old, pool, NULL, 0, 0, &lease, &error) != 0) {
+            (void)fprintf(stderr, "%d: %s\n", error.code, error.message);
+            exit(1);
+        }
+        EXPECT(warmpool_release(old, &lease, &error) == WARMPOOL_OK);
+    }
+    warmpool_stock_close(stock);
+    warmpool_disconnect(old);
+}
+
 /* --- soak --- */
 
 static struct {
@@ -460,6 +488,7 @@ main(int argc, char **argv)
         check_close();
         check_renewal();
         check_idle(&options);
+        check_last_number(&options);
     } else if (strcmp(argv[3], "soak") == 0) {
         run_soak();
     } else {

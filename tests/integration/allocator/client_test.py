@@ -18,7 +18,8 @@ import threading
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "attack")]
+import wire  # noqa: E402
 from daemon_test import DEPLOY, PATIENCE, Daemon, eventually  # noqa: E402
 
 LIBRARY = os.path.abspath(sys.argv[4])
@@ -125,6 +126,7 @@ class Proxy:
     def __init__(self, test, path, to):
         self.path, self.to = path, to
         self.address = "unix:" + path
+        self.accepted = 0
         self.pairs = {}  # From each socket to its other end.
         self.clients = []
         self.lock = threading.Lock()
@@ -140,6 +142,7 @@ class Proxy:
 
     def accept(self):
         client = self.listener.accept()[0]
+        self.accepted += 1
         daemon = socket.socket(socket.AF_UNIX)
         if daemon.connect_ex(self.to) != 0:
             client.close()
@@ -179,6 +182,14 @@ class Proxy:
             while self.clients:
                 self.cut(self.clients[0])
 
+    def goaway(self):
+        """To all: no more calls here; those under way may end. No frame of the
+        daemon's is on its way."""
+        with self.lock:
+            for client in self.clients:
+                client.sendall(wire.frame(
+                    wire.GOAWAY, 0, 0, b"\x7f\xff\xff\xff" + bytes(4)))
+
     def close(self):
         self.over = True
         self.thread.join()
@@ -205,6 +216,17 @@ class Clients(unittest.TestCase):
         self.fill(stock, 4)
         self.proxy.cut_all()
         self.assertTrue(self.client.claim(b"one"), self.client.error.message)
+        eventually(lambda: self.client.take(stock), "the same stock")
+        self.assertEqual(self.client.lost, [])
+
+    def test_goodbye_of_a_connection(self):
+        """Another is made for what comes next, while a stream is open."""
+        stock = self.client.stock(4)
+        self.fill(stock, 4)
+        self.proxy.goaway()
+        lease = self.client.claim(b"one")
+        self.assertTrue(lease, self.client.error.message)
+        self.assertEqual(self.proxy.accepted, 2)
         eventually(lambda: self.client.take(stock), "the same stock")
         self.assertEqual(self.client.lost, [])
 
