@@ -190,6 +190,7 @@ open_connection(struct warmpool *client, struct wp_err *err)
         return false;
     }
     client->connected = true;
+    client->connected_ns = wp_client_now_ns();
     for (unsigned i = 0; i < WP_CALL_COUNT; i++) {
         unsigned index = wp_h2_method_within(
             client->h2, paths[i], i == WP_CALL_CLAIM ? CLAIM_TIMEOUT : NULL);

@@ -80,6 +80,7 @@ struct warmpool {
     /* The thread's. */
     struct wp_h2 *h2;
     bool connected;
+    int64_t connected_ns; /* When it was, the last time. */
     int64_t reconnect_ns;
     uint32_t failures;
     struct wp_list under_way; /* Jobs that were started. */

@@ -11,20 +11,36 @@
 #define RECONNECT_MIN_NS (20 * WP_NS_PER_MS)
 #define RECONNECT_MAX_NS WP_NS_PER_S
 
+static void
+reconnect_later(struct warmpool *client, int64_t now_ns)
+{
+    client->failures++;
+    client->reconnect_ns =
+        wp_time_add(now_ns, wp_backoff_ns(RECONNECT_MIN_NS, RECONNECT_MAX_NS,
+                                          client->failures));
+}
+
 void
 wp_client_lost(void *ctx, unsigned conn, const struct wp_err *err)
 {
     struct warmpool *client = ctx;
+    int64_t now_ns = wp_client_now_ns();
     struct wp_list *node;
 
     (void)conn;
     (void)err;
     client->connected = false;
-    client->reconnect_ns = 0;
-    while ((node = wp_list_pop_front(&client->under_way)) != NULL) {
-        wp_job_again(WP_CONTAINER_OF(node, struct wp_job, node));
+    if (client->connected_ns + RECONNECT_MAX_NS <= now_ns) {
+        client->failures = 0;
+        client->reconnect_ns = now_ns;
+    } else { /* Who ends connections at once is come to as seldom as who takes
+                none. */
+        reconnect_later(client, now_ns);
     }
     (void)pthread_mutex_lock(&client->lock);
+    while ((node = wp_list_pop_front(&client->under_way)) != NULL) {
+        wp_list_push_back(&client->queue, node); /* All are idempotent. */
+    }
     for (node = client->stocks.next; node != &client->stocks;
          node = node->next) {
         wp_stock_cut(wp_stock_of(node));
@@ -42,14 +58,12 @@ reconnect(struct warmpool *client, int64_t now_ns)
         return;
     }
     client->connected = wp_h2_reopen(client->h2, 0, &err);
+    now_ns = wp_client_now_ns();
     if (client->connected) {
-        client->failures = 0;
-        return;
+        client->connected_ns = now_ns;
+    } else {
+        reconnect_later(client, now_ns);
     }
-    client->failures++;
-    client->reconnect_ns = wp_time_add(
-        wp_client_now_ns(),
-        wp_backoff_ns(RECONNECT_MIN_NS, RECONNECT_MAX_NS, client->failures));
 }
 
 static bool

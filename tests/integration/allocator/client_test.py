@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -23,7 +24,7 @@ import wire  # noqa: E402
 from daemon_test import DEPLOY, PATIENCE, Daemon, eventually  # noqa: E402
 
 LIBRARY = os.path.abspath(sys.argv[4])
-OK = 0
+OK, UNAVAILABLE = 0, 14
 SIZE = 16
 
 
@@ -127,6 +128,7 @@ class Proxy:
         self.path, self.to = path, to
         self.address = "unix:" + path
         self.accepted = 0
+        self.hangs_up = False  # On all that come.
         self.pairs = {}  # From each socket to its other end.
         self.clients = []
         self.lock = threading.Lock()
@@ -144,7 +146,7 @@ class Proxy:
         client = self.listener.accept()[0]
         self.accepted += 1
         daemon = socket.socket(socket.AF_UNIX)
-        if daemon.connect_ex(self.to) != 0:
+        if self.hangs_up or daemon.connect_ex(self.to) != 0:
             client.close()
             daemon.close()
             return
@@ -229,6 +231,20 @@ class Clients(unittest.TestCase):
         self.assertEqual(self.proxy.accepted, 2)
         eventually(lambda: self.client.take(stock), "the same stock")
         self.assertEqual(self.client.lost, [])
+
+    def test_who_is_hung_up_on_comes_seldom(self):
+        """And calls wait for as long as they may."""
+        stock = self.client.stock(4)
+        self.fill(stock, 4)
+        self.proxy.hangs_up = True
+        self.proxy.cut_all()
+        begun = time.monotonic()
+        self.assertIsNone(self.client.claim(b"one"))
+        self.assertEqual(self.client.error.code, UNAVAILABLE)
+        self.assertGreaterEqual(time.monotonic() - begun, 9)
+        self.assertLess(self.proxy.accepted, 40)
+        self.proxy.hangs_up = False
+        self.assertTrue(self.client.claim(b"one"), self.client.error.message)
 
 
 class Installed(unittest.TestCase):
