@@ -48,24 +48,6 @@ wp_client_lost(void *ctx, unsigned conn, const struct wp_err *err)
     (void)pthread_mutex_unlock(&client->lock);
 }
 
-/* Until it is there, now and again. */
-static void
-reconnect(struct warmpool *client, int64_t now_ns)
-{
-    struct wp_err err;
-
-    if (client->connected || now_ns < client->reconnect_ns) {
-        return;
-    }
-    client->connected = wp_h2_reopen(client->h2, 0, &err);
-    now_ns = wp_client_now_ns();
-    if (client->connected) {
-        client->connected_ns = now_ns;
-    } else {
-        reconnect_later(client, now_ns);
-    }
-}
-
 static bool
 has_work(struct warmpool *client)
 {
@@ -75,6 +57,26 @@ has_work(struct warmpool *client)
     has = !wp_list_empty(&client->queue) || !wp_list_empty(&client->stocks);
     (void)pthread_mutex_unlock(&client->lock);
     return has;
+}
+
+/* Until it is there, now and again, while somebody wants something of it: a
+ * daemon lets connections go that say nothing. */
+static void
+reconnect(struct warmpool *client, int64_t now_ns)
+{
+    struct wp_err err;
+
+    if (client->connected || now_ns < client->reconnect_ns ||
+        !has_work(client)) {
+        return;
+    }
+    client->connected = wp_h2_reopen(client->h2, 0, &err);
+    now_ns = wp_client_now_ns();
+    if (client->connected) {
+        client->connected_ns = now_ns;
+    } else {
+        reconnect_later(client, now_ns);
+    }
 }
 
 /* The daemon has said goodbye to this connection, or the numbers of its streams
@@ -246,7 +248,7 @@ wp_client_serve(void *ctx)
         next_ns = start_jobs(client, now_ns);
         next_ns = earlier(next_ns, end_late_jobs(client, now_ns));
         next_ns = earlier(next_ns, turn_stocks(client, now_ns));
-        if (!client->connected) {
+        if (!client->connected && has_work(client)) {
             next_ns = earlier(next_ns, client->reconnect_ns);
         }
         if (!client->connected || !wp_h2_has_output(client->h2)) {

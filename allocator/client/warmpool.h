@@ -69,7 +69,7 @@ struct warmpool_lease {
 
 /* Connects. NULL, with error filled, when the options contradict themselves, a
  * file cannot be used, or nobody answers. A connection that breaks later is
- * made anew by itself. Reads the environment. */
+ * made anew by itself, once there is something to do. Reads the environment. */
 struct warmpool *warmpool_connect(const struct warmpool_options *options,
                                   struct warmpool_error *error);
 /* Closes its stocks first, as warmpool_stock_close does. No other thread may

@@ -246,6 +246,15 @@ class Clients(unittest.TestCase):
         self.proxy.hangs_up = False
         self.assertTrue(self.client.claim(b"one"), self.client.error.message)
 
+    def test_who_wants_nothing_comes_seldom(self):
+        """The daemon lets go who says nothing; that is nobody's loss."""
+        eventually(lambda: self.proxy.accepted and not self.proxy.clients,
+                   "the daemon's goodbye")
+        time.sleep(0.5)
+        self.assertEqual(self.proxy.accepted, 1)
+        self.assertTrue(self.client.claim(b"one"), self.client.error.message)
+        self.assertEqual(self.proxy.accepted, 2)
+
 
 class Installed(unittest.TestCase):
     """Programs that are built with what is installed."""
