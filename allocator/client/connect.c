@@ -2,6 +2,7 @@
 #include "allocator/client/internal.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,6 +226,22 @@ destroy(struct warmpool *client)
     free(client);
 }
 
+/* Signals are for the program's own threads: it may wait for them there, or
+ * have handlers that know nothing of this one. Returns errno's. */
+static int
+start_thread(struct warmpool *client)
+{
+    sigset_t all;
+    sigset_t before;
+    int failed;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    failed = pthread_create(&client->thread, NULL, wp_client_serve, client);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
 struct warmpool *
 warmpool_connect(const struct warmpool_options *options,
                  struct warmpool_error *error)
@@ -248,8 +265,7 @@ warmpool_connect(const struct warmpool_options *options,
         (void)wp_err_sys(&err, WP_RESOURCE_EXHAUSTED, errno, "eventfd");
     } else if (find_daemon(client, options != NULL ? options : &none, &err) &&
                open_connection(client, &err)) {
-        int failed =
-            pthread_create(&client->thread, NULL, wp_client_serve, client);
+        int failed = start_thread(client);
 
         if (failed == 0) {
             return client;

@@ -9,11 +9,13 @@
  * Prints what it has seen and exits with 0, or says what is wrong. */
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "allocator/client/internal.h"
 #include "proto/client/h2_parts.h"
@@ -330,6 +332,23 @@ check_last_number(const struct warmpool_options *options)
     warmpool_disconnect(old);
 }
 
+/* A signal that is blocked once there is a client waits for who takes it: the
+ * client's thread is not ended by it. */
+static void
+check_signals(void)
+{
+    const struct timespec limit = {WAIT_S, 0};
+    sigset_t set;
+    sigset_t before;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGUSR1);
+    EXPECT(pthread_sigmask(SIG_BLOCK, &set, &before) == 0);
+    EXPECT(kill(getpid(), SIGUSR1) == 0);
+    EXPECT(sigtimedwait(&set, NULL, &limit) == SIGUSR1);
+    EXPECT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+}
+
 /* --- soak --- */
 
 static struct {
@@ -489,6 +508,7 @@ main(int argc, char **argv)
         check_renewal();
         check_idle(&options);
         check_last_number(&options);
+        check_signals(); /* When the client's thread has long been there. */
     } else if (strcmp(argv[3], "soak") == 0) {
         run_soak();
     } else {
