@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/socket.h>
+
+#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -14,8 +17,61 @@
 
 struct wp_h2_tls {
     SSL_CTX *context;
+    BIO_METHOD *socket;
     char name[256];
 };
+
+/* OpenSSL's own write raises SIGPIPE, which would end a program that has never
+ * heard of it. */
+static int
+write_quietly(BIO *bio, const char *bytes, int len)
+{
+    ssize_t n;
+    int fd = -1;
+
+    (void)BIO_get_fd(bio, &fd);
+    errno = 0;
+    n = send(fd, bytes, (size_t)len, MSG_NOSIGNAL);
+    BIO_clear_retry_flags(bio);
+    if (n <= 0 && BIO_sock_should_retry((int)n)) {
+        BIO_set_retry_write(bio);
+    }
+    return (int)n;
+}
+
+/* A socket as OpenSSL has it, but for that; NULL: no memory. */
+static BIO_METHOD *
+make_socket_method(void)
+{
+    const BIO_METHOD *plain = BIO_s_socket();
+    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOCKET, "quiet socket");
+
+    if (method != NULL &&
+        (BIO_meth_set_write(method, write_quietly) != 1 ||
+         BIO_meth_set_read(method, BIO_meth_get_read(plain)) != 1 ||
+         BIO_meth_set_puts(method, BIO_meth_get_puts(plain)) != 1 ||
+         BIO_meth_set_ctrl(method, BIO_meth_get_ctrl(plain)) != 1 ||
+         BIO_meth_set_create(method, BIO_meth_get_create(plain)) != 1 ||
+         BIO_meth_set_destroy(method, BIO_meth_get_destroy(plain)) != 1)) {
+        BIO_meth_free(method);
+        return NULL;
+    }
+    return method;
+}
+
+/* The socket stays the caller's. */
+static bool
+use_socket(SSL *ssl, const struct wp_h2_tls *tls, int fd)
+{
+    BIO *bio = BIO_new(tls->socket);
+
+    if (bio == NULL) {
+        return false;
+    }
+    (void)BIO_set_fd(bio, fd, BIO_NOCLOSE);
+    SSL_set_bio(ssl, bio, bio);
+    return true;
+}
 
 /* OpenSSL's own sentence for what went wrong last. */
 static enum wp_status
@@ -42,7 +98,8 @@ wp_h2_tls_create(const char *ca, const char *cert, const char *key,
         return NULL;
     }
     tls->context = SSL_CTX_new(TLS_client_method());
-    if (tls->context == NULL ||
+    tls->socket = make_socket_method();
+    if (tls->context == NULL || tls->socket == NULL ||
         !wp_str_copy(wp_str_from(name), tls->name, sizeof(tls->name)) ||
         SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) != 1 ||
         SSL_CTX_set_alpn_protos(tls->context, (const uint8_t *)"\2h2", 3) !=
@@ -72,6 +129,7 @@ wp_h2_tls_destroy(struct wp_h2_tls *tls)
 {
     if (tls != NULL) {
         SSL_CTX_free(tls->context);
+        BIO_meth_free(tls->socket);
         free(tls);
     }
 }
@@ -99,7 +157,7 @@ wp_h2_tls_connect(const struct wp_h2_tls *tls, int fd, struct wp_err *err)
     unsigned protocol_len = 0;
 
     ERR_clear_error();
-    if (ssl == NULL || !expect_name(ssl, tls) || SSL_set_fd(ssl, fd) != 1 ||
+    if (ssl == NULL || !expect_name(ssl, tls) || !use_socket(ssl, tls, fd) ||
         SSL_connect(ssl) != 1) {
         (void)refused(err, WP_UNAVAILABLE, "TLS handshake");
         SSL_free(ssl);

@@ -9,14 +9,18 @@ import queue
 import re
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import grpc
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "attack")]
+import rig  # noqa: E402
 import wire  # noqa: E402
 import daemon_redis_test  # noqa: E402
 from daemon_test import (PATIENCE, POOL, Daemon, eventually,  # noqa: E402
@@ -268,6 +272,30 @@ class ClaimStreams(unittest.TestCase):
         self.assertGreater(called, 0, said)
         self.assertEqual(twice, 0, said)
         self.leased(0)
+
+
+class Tls(unittest.TestCase):
+    """libwarmpool's connections by TLS, to a server that is made here."""
+
+    def test_a_connection_that_has_ended_ends_no_program(self):
+        directory = tempfile.mkdtemp(prefix="wp-tls-")
+        self.addCleanup(shutil.rmtree, directory)
+        certificates = rig.Certificates(directory)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates.path("server.pem"),
+                                certificates.path("server.key"))
+        context.set_alpn_protocols(["h2"])
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            probe = subprocess.Popen(
+                [PROBE, f"127.0.0.1:{listener.getsockname()[1]}", "-",
+                 "broken", certificates.path("ca.pem")],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, text=True, restore_signals=True)
+            listener.settimeout(PATIENCE)
+            with context.wrap_socket(listener.accept()[0], server_side=True):
+                self.assertEqual(probe.stdout.readline(), "connected\n")
+        said = probe.communicate(timeout=PATIENCE)[0]
+        self.assertEqual(probe.returncode, 0, said)
 
 
 class Replicas(daemon_redis_test.Rig):

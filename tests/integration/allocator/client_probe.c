@@ -5,6 +5,9 @@
  *                                            release, whatever happens, until
  *                                            the end of standard input
  *   client_probe ADDRESS POOL pop COUNT      how long taking a lease takes
+ *   client_probe ADDRESS POOL broken CA      writes by TLS, after the end of
+ *                                            standard input: the other end is
+ *                                            gone by then
  *
  * Prints what it has seen and exits with 0, or says what is wrong. */
 #include <dirent.h>
@@ -482,6 +485,32 @@ run_pop(long count)
     free(took_ns);
 }
 
+/* --- broken --- */
+
+/* A program that has not heard of SIGPIPE is not ended by a connection. */
+static void
+run_broken(const char *address, const char *ca)
+{
+    static const uint8_t bytes[1] = {0};
+    struct wp_err err;
+    struct wp_h2_tls *tls = wp_h2_tls_create(ca, NULL, NULL, "localhost", &err);
+    int fd = wp_h2_connect_target(address, &err);
+    void *conn =
+        tls != NULL && fd >= 0 ? wp_h2_tls_connect(tls, fd, &err) : NULL;
+
+    EXPECT(conn != NULL);
+    (void)puts("connected");
+    EXPECT(fflush(stdout) == 0);
+    while (getchar() != EOF) {
+    }
+    while (wp_h2_tls_send(conn, bytes, sizeof bytes) > 0) {
+    }
+    EXPECT(wp_h2_tls_send(conn, bytes, sizeof bytes) < 0);
+    wp_h2_tls_close(conn);
+    wp_h2_tls_destroy(tls);
+    EXPECT(close(fd) == 0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -490,8 +519,13 @@ main(int argc, char **argv)
     long number = argc > 4 ? strtol(argv[4], NULL, 10) : 1;
 
     if (argc < 4) {
-        (void)fprintf(stderr, "client_probe ADDRESS POOL check|soak|pop [N]\n");
+        (void)fprintf(
+            stderr, "client_probe ADDRESS POOL check|soak|pop|broken [MORE]\n");
         return 2;
+    }
+    if (strcmp(argv[3], "broken") == 0 && argc > 4) {
+        run_broken(argv[1], argv[4]);
+        return 0;
     }
     options.address = argv[1];
     pool = argv[2];
