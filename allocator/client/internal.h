@@ -83,6 +83,7 @@ struct warmpool {
     int64_t connected_ns; /* When it was, the last time. */
     int64_t reconnect_ns;
     uint32_t failures;
+    char unreachable[sizeof(((struct warmpool_error *)0)->message)]; /* Why. */
     struct wp_list under_way; /* Jobs that were started. */
 };
 
@@ -141,8 +142,10 @@ struct warmpool_stock *wp_stock_of(struct wp_list *node);
 /* Tells, renews, opens; returns when to be called again at the latest
  * (monotonic). Without the client's lock. */
 int64_t wp_stock_turn(struct warmpool_stock *stock, int64_t now_ns);
-/* The connection is gone. Takes no lock. */
+/* The connection is gone. Under the client's lock. */
 void wp_stock_cut(struct warmpool_stock *stock);
+/* There is none, for why. Under the client's lock. */
+void wp_stock_unreachable(struct warmpool_stock *stock, const char *why);
 /* After a turn: is it closed, with nothing under way? Then it has left the
  * client when the lock is free. Under the lock. */
 WP_MUST_CHECK bool wp_stock_leaves(struct warmpool_stock *stock);

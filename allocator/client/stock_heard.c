@@ -74,11 +74,17 @@ note_ended(struct warmpool_stock *stock, uint64_t number)
 }
 
 void
+wp_stock_set_lacking(struct warmpool_stock *stock, int code, const char *text)
+{
+    (void)snprintf(stock->lacking_text, sizeof stock->lacking_text, "%s", text);
+    atomic_store_explicit(&stock->lacking, code, memory_order_relaxed);
+}
+
+void
 wp_stock_note_lacking(struct warmpool_stock *stock, int code, const char *text)
 {
     (void)pthread_mutex_lock(&stock->client->lock);
-    (void)snprintf(stock->lacking_text, sizeof stock->lacking_text, "%s", text);
-    atomic_store_explicit(&stock->lacking, code, memory_order_relaxed);
+    wp_stock_set_lacking(stock, code, text);
     (void)pthread_mutex_unlock(&stock->client->lock);
 }
 
@@ -99,6 +105,7 @@ read_message(struct warmpool_stock *stock, const uint8_t *bytes, size_t len)
         stock->state = WP_STOCK_STREAM_OPEN;
         stock->resumes = true;
         stock->failures = 0;
+        wp_stock_note_lacking(stock, WARMPOOL_OK, "");
         atomic_store_explicit(&stock->usable, true, memory_order_release);
     }
     for (uint32_t i = 0; i < response.n_taken; i++) {

@@ -149,6 +149,9 @@ bool wp_stock_received(struct wp_h2_call *call, const uint8_t *bytes,
  * nothing. Takes the client's lock. */
 void wp_stock_note_lacking(struct warmpool_stock *stock, int code,
                            const char *text);
+/* The same, under that lock. */
+void wp_stock_set_lacking(struct warmpool_stock *stock, int code,
+                          const char *text);
 
 /* --- stock_calls.c --- */
 

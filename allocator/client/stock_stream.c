@@ -110,6 +110,12 @@ wp_stock_cut(struct warmpool_stock *stock)
     stock->reopen_ns = 0;
 }
 
+void
+wp_stock_unreachable(struct warmpool_stock *stock, const char *why)
+{
+    wp_stock_set_lacking(stock, WARMPOOL_UNAVAILABLE, why);
+}
+
 static void
 stream_done(struct wp_h2_call *call)
 {

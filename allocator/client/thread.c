@@ -2,6 +2,7 @@
 #include "allocator/client/internal.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +21,20 @@ reconnect_later(struct warmpool *client, int64_t now_ns)
                                           client->failures));
 }
 
+/* For those who ask a stock, and those whose calls wait in vain. */
+static void
+note_unreachable(struct warmpool *client, const struct wp_err *err)
+{
+    (void)snprintf(client->unreachable, sizeof client->unreachable, "%s",
+                   err->msg);
+    (void)pthread_mutex_lock(&client->lock);
+    for (struct wp_list *node = client->stocks.next; node != &client->stocks;
+         node = node->next) {
+        wp_stock_unreachable(wp_stock_of(node), client->unreachable);
+    }
+    (void)pthread_mutex_unlock(&client->lock);
+}
+
 void
 wp_client_lost(void *ctx, unsigned conn, const struct wp_err *err)
 {
@@ -28,8 +43,10 @@ wp_client_lost(void *ctx, unsigned conn, const struct wp_err *err)
     struct wp_list *node;
 
     (void)conn;
-    (void)err;
     client->connected = false;
+    if (err != NULL) {
+        note_unreachable(client, err);
+    }
     if (client->connected_ns + RECONNECT_MAX_NS <= now_ns) {
         client->failures = 0;
         client->reconnect_ns = now_ns;
@@ -75,6 +92,7 @@ reconnect(struct warmpool *client, int64_t now_ns)
     if (client->connected) {
         client->connected_ns = now_ns;
     } else {
+        note_unreachable(client, &err);
         reconnect_later(client, now_ns);
     }
 }
@@ -89,6 +107,18 @@ leave_used_up(struct warmpool *client)
         has_work(client)) {
         wp_client_lost(client, 0, NULL);
     }
+}
+
+static void
+fail_unreached(struct wp_job *job)
+{
+    const char *why = job->client->unreachable;
+    char text[sizeof job->details];
+
+    (void)snprintf(text, sizeof text,
+                   "the daemon could not be reached in time%s%.180s",
+                   why[0] != '\0' ? ": " : "", why);
+    wp_job_fail(job, WARMPOOL_UNAVAILABLE, text);
 }
 
 /* Starts what is queued, and gives up what has waited too long; returns when
@@ -110,8 +140,7 @@ start_jobs(struct warmpool *client, int64_t now_ns)
         struct wp_job *job = WP_CONTAINER_OF(node, struct wp_job, node);
 
         if (job->until_ns <= now_ns) {
-            wp_job_fail(job, WARMPOOL_UNAVAILABLE,
-                        "the daemon could not be reached in time");
+            fail_unreached(job);
         } else if (client->connected && wp_h2_start(client->h2, &job->call)) {
             wp_list_push_back(&client->under_way, &job->node);
         } else {

@@ -126,8 +126,9 @@ bool warmpool_stock_take(struct warmpool_stock *stock,
 int warmpool_stock_claim(struct warmpool_stock *stock, int64_t wait_ms,
                          struct warmpool_lease *lease,
                          struct warmpool_error *error);
-/* How many are in stock, a moment ago. Why there are fewer than wanted is in
- * error: code 0 when nothing is known against it. error may be NULL. */
+/* How many are in stock, a moment ago. Why there are fewer than wanted, or none
+ * can be taken, is in error: code 0 when nothing is known against it. error may
+ * be NULL. */
 unsigned warmpool_stock_state(const struct warmpool_stock *stock,
                               struct warmpool_error *error);
 

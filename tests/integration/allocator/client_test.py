@@ -255,6 +255,22 @@ class Clients(unittest.TestCase):
         self.assertTrue(self.client.claim(b"one"), self.client.error.message)
         self.assertEqual(self.proxy.accepted, 2)
 
+    def test_who_cannot_be_reached_is_told_of(self):
+        """By a stock that cannot be taken from, and by a call."""
+        stock = self.client.stock(4)
+        self.fill(stock, 4)
+        self.assertEqual(self.client.state(stock)[1], OK)
+        os.unlink(self.proxy.path)
+        self.proxy.cut_all()
+        eventually(lambda: self.client.state(stock)[1] == UNAVAILABLE and
+                   b"No such file" in self.client.error.message,
+                   "why nothing can be taken")
+        self.assertIsNone(self.client.take(stock))
+        self.assertIsNone(self.client.claim(b"one"))
+        self.assertIn(b"in time: cannot reach", self.client.error.message)
+        os.link(self.daemon.grpc_path, self.proxy.path)
+        eventually(lambda: self.client.state(stock) == (4, OK), "its return")
+
 
 class Installed(unittest.TestCase):
     """Programs that are built with what is installed."""
