@@ -136,7 +136,6 @@ find_daemon(struct warmpool *client, const struct warmpool_options *options,
     const char *said = or_env(options->address, "WARMPOOL_ADDRESS");
     const char *tenant = or_env(options->tenant, "WARMPOOL_TENANT");
     struct wp_address address;
-    struct wp_err ignored;
     char name[256];
     bool is_known;
 
@@ -147,8 +146,11 @@ find_daemon(struct warmpool *client, const struct warmpool_options *options,
         (void)wp_err_set(err, WP_INVALID_ARGUMENT, "address: too long");
         return false;
     }
-    is_known = wp_address_parse(wp_str_from(client->address), &address,
-                                &ignored) == WP_OK;
+    is_known =
+        wp_address_parse(wp_str_from(client->address), &address, err) == WP_OK;
+    if (!is_known && strncmp(client->address, "unix:", 5) == 0) {
+        return false; /* No name that a resolver could know. */
+    }
     if (!check_options(options, &address, is_known, err) ||
         !find_token(client, options, &address, is_known, err)) {
         return false;

@@ -73,18 +73,24 @@ use_socket(SSL *ssl, const struct wp_h2_tls *tls, int fd)
     return true;
 }
 
-/* OpenSSL's own sentence for what went wrong last. */
+/* OpenSSL's own words for what went wrong: the first ones, which name the
+ * cause. path: NULL, or the file that `what` names. */
 static enum wp_status
-refused(struct wp_err *err, enum wp_status status, const char *what)
+refused(struct wp_err *err, enum wp_status status, const char *what,
+        const char *path)
 {
-    char reason[128] = "no reason given";
-    unsigned long code = ERR_peek_last_error();
+    unsigned long code = ERR_peek_error();
+    const char *reason = ERR_reason_error_string(code);
+    const char *blank = path != NULL ? " " : "";
 
-    if (code != 0) {
-        ERR_error_string_n(code, reason, sizeof(reason));
-    }
+    path = path != NULL ? path : "";
     ERR_clear_error();
-    return wp_err_set(err, status, "%.100s: %s", what, reason);
+    if (ERR_SYSTEM_ERROR(code)) {
+        return wp_err_sys(err, status, ERR_GET_REASON(code), "%s%s%.120s", what,
+                          blank, path);
+    }
+    return wp_err_set(err, status, "%s%s%.120s: %s", what, blank, path,
+                      reason != NULL ? reason : "no reason given");
 }
 
 struct wp_h2_tls *
@@ -97,6 +103,7 @@ wp_h2_tls_create(const char *ca, const char *cert, const char *key,
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory for TLS");
         return NULL;
     }
+    ERR_clear_error(); /* Of the program's own. */
     tls->context = SSL_CTX_new(TLS_client_method());
     tls->socket = make_socket_method();
     if (tls->context == NULL || tls->socket == NULL ||
@@ -104,15 +111,15 @@ wp_h2_tls_create(const char *ca, const char *cert, const char *key,
         SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) != 1 ||
         SSL_CTX_set_alpn_protos(tls->context, (const uint8_t *)"\2h2", 3) !=
             0) {
-        (void)refused(err, WP_INVALID_ARGUMENT, "TLS");
+        (void)refused(err, WP_INVALID_ARGUMENT, "TLS", NULL);
     } else if (SSL_CTX_load_verify_locations(tls->context, ca, NULL) != 1) {
-        (void)refused(err, WP_INVALID_ARGUMENT, ca);
+        (void)refused(err, WP_INVALID_ARGUMENT, "tls_ca", ca);
     } else if (cert != NULL &&
                SSL_CTX_use_certificate_chain_file(tls->context, cert) != 1) {
-        (void)refused(err, WP_INVALID_ARGUMENT, cert);
+        (void)refused(err, WP_INVALID_ARGUMENT, "tls_cert", cert);
     } else if (cert != NULL && SSL_CTX_use_PrivateKey_file(
                                    tls->context, key, SSL_FILETYPE_PEM) != 1) {
-        (void)refused(err, WP_INVALID_ARGUMENT, key);
+        (void)refused(err, WP_INVALID_ARGUMENT, "tls_key", key);
     } else {
         SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
         (void)SSL_CTX_set_mode(tls->context,
@@ -159,7 +166,14 @@ wp_h2_tls_connect(const struct wp_h2_tls *tls, int fd, struct wp_err *err)
     ERR_clear_error();
     if (ssl == NULL || !expect_name(ssl, tls) || !use_socket(ssl, tls, fd) ||
         SSL_connect(ssl) != 1) {
-        (void)refused(err, WP_UNAVAILABLE, "TLS handshake");
+        long verdict = ssl != NULL ? SSL_get_verify_result(ssl) : X509_V_OK;
+
+        (void)refused(err, WP_UNAVAILABLE, "TLS handshake", NULL);
+        if (verdict != X509_V_OK) {
+            (void)wp_err_set(err, WP_UNAVAILABLE,
+                             "the certificate for %.100s: %s", tls->name,
+                             X509_verify_cert_error_string(verdict));
+        }
         SSL_free(ssl);
         return NULL;
     }

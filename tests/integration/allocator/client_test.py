@@ -11,6 +11,7 @@ import os
 import selectors
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -20,11 +21,12 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "attack")]
+import rig  # noqa: E402
 import wire  # noqa: E402
 from daemon_test import DEPLOY, PATIENCE, Daemon, eventually  # noqa: E402
 
 LIBRARY = os.path.abspath(sys.argv[4])
-OK, UNAVAILABLE = 0, 14
+OK, INVALID, UNAVAILABLE = 0, 3, 14
 SIZE = 16
 
 
@@ -270,6 +272,69 @@ class Clients(unittest.TestCase):
         self.assertIn(b"in time: cannot reach", self.client.error.message)
         os.link(self.daemon.grpc_path, self.proxy.path)
         eventually(lambda: self.client.state(stock) == (4, OK), "its return")
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, words, code=INVALID, **options):
+        error = Error()
+        client = LIB.warmpool_connect(ctypes.byref(Options(
+            **{name: value.encode() for name, value in options.items()})),
+            ctypes.byref(error))
+        self.assertIsNone(client)
+        self.assertIn(words, error.message.decode())
+        self.assertEqual(error.code, code)
+
+    def test_errors_say_what_was_expected(self):
+        self.refused("a socket's path has at most 107 bytes",
+                     address="unix:/" + "x" * 200)
+        self.refused("expected an absolute path after 'unix:'",
+                     address="unix:here")
+        self.refused("tls_ca for TLS", address="example.invalid:1")
+        local = "127.0.0.1:1"
+        self.refused("tls_ca /nowhere: No such file or directory",
+                     address=local, tls_ca="/nowhere")
+        with tempfile.NamedTemporaryFile() as empty:
+            self.refused(f"tls_ca {empty.name}: no certificate",
+                         address=local, tls_ca=empty.name)
+        with tempfile.TemporaryDirectory() as directory:
+            mine, others = (
+                os.path.join(directory, name) for name in ("mine", "others"))
+            for place in (mine, others):
+                os.mkdir(place)
+            certificates = rig.Certificates(mine)
+            ca = certificates.path("ca.pem")
+            self.refused("tls_cert /nowhere: No such file", address=local,
+                         tls_ca=ca, tls_cert="/nowhere", tls_key="/nowhere")
+            self.refused(f"tls_key {ca}: ", address=local, tls_ca=ca,
+                         tls_cert=certificates.path("honest.pem"), tls_key=ca)
+            address = self.serve(certificates)
+            self.refused("the certificate for localhost: unable to get local "
+                         "issuer certificate", UNAVAILABLE, address=address,
+                         tls_name="localhost",
+                         tls_ca=rig.Certificates(others).path("ca.pem"))
+            self.refused("the certificate for other.example: hostname mismatch",
+                         UNAVAILABLE, address=address, tls_ca=ca,
+                         tls_name="other.example")
+
+    def serve(self, certificates):
+        """TLS that ends after the handshake; its address."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates.path("server.pem"),
+                                certificates.path("server.key"))
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+
+        def run():
+            while True:
+                try:
+                    context.wrap_socket(listener.accept()[0],
+                                        server_side=True).close()
+                except ssl.SSLError:
+                    pass
+                except OSError:
+                    return
+        threading.Thread(target=run, daemon=True).start()
+        return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 class Installed(unittest.TestCase):
