@@ -48,7 +48,8 @@ read_renewal(struct warmpool_stock *stock, const struct wp_job *job)
     }
     memcpy(slot->lease.token, response.token, sizeof slot->lease.token);
     slot->lease.deadline_unix_ms = response.deadline_wall_ms;
-    wp_stock_set_deadline(stock, slot, response.deadline_wall_ms);
+    wp_stock_set_left(stock, slot, job->until_ns - CALL_NS,
+                      stock->options.ttl_ms * WP_NS_PER_MS);
     return true;
 }
 

@@ -135,6 +135,11 @@ WP_MUST_CHECK uint32_t wp_stock_get(struct warmpool_stock *stock);
  * put. */
 void wp_stock_set_deadline(struct warmpool_stock *stock,
                            struct wp_stock_slot *slot, int64_t unix_ms);
+/* So much is left of the lease from at_ns on (monotonic). For a renewal that is
+ * all it asked for, from when it was sent: no clock of the other's is needed.
+ * The same. */
+void wp_stock_set_left(struct warmpool_stock *stock, struct wp_stock_slot *slot,
+                       int64_t at_ns, int64_t left_ns);
 /* A lease that was taken is not held: tells options.lost, and frees the slot.
  * The client's thread. */
 void wp_stock_lose(struct warmpool_stock *stock, uint32_t i);

@@ -60,18 +60,26 @@ wp_stock_get(struct warmpool_stock *stock)
 }
 
 void
+wp_stock_set_left(struct warmpool_stock *stock, struct wp_stock_slot *slot,
+                  int64_t at_ns, int64_t left_ns)
+{
+    int64_t ttl_ns = stock->options.ttl_ms * WP_NS_PER_MS;
+
+    slot->renew_ns = at_ns + left_ns - ttl_ns / 2;
+    atomic_store_explicit(&slot->useful_ns, at_ns + left_ns - ttl_ns / 4,
+                          memory_order_relaxed);
+}
+
+void
 wp_stock_set_deadline(struct warmpool_stock *stock, struct wp_stock_slot *slot,
                       int64_t unix_ms)
 {
     int64_t ttl_ns = stock->options.ttl_ms * WP_NS_PER_MS;
     int64_t left_ns =
         unix_ms * WP_NS_PER_MS - wp_clock_wall_ns(wp_clock_system());
-    int64_t now_ns = wp_client_now_ns();
 
-    left_ns = left_ns < ttl_ns ? left_ns : ttl_ns;
-    slot->renew_ns = now_ns + left_ns - ttl_ns / 2;
-    atomic_store_explicit(&slot->useful_ns, now_ns + left_ns - ttl_ns / 4,
-                          memory_order_relaxed);
+    wp_stock_set_left(stock, slot, wp_client_now_ns(),
+                      left_ns < ttl_ns ? left_ns : ttl_ns);
 }
 
 void

@@ -18,12 +18,16 @@ import tempfile
 import threading
 import time
 import unittest
+from concurrent import futures
+
+import grpc
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "attack")]
 import rig  # noqa: E402
 import wire  # noqa: E402
-from daemon_test import DEPLOY, PATIENCE, Daemon, eventually  # noqa: E402
+from daemon_test import (DEPLOY, PATIENCE, Daemon, eventually,  # noqa: E402
+                         pb)
 
 LIBRARY = os.path.abspath(sys.argv[4])
 OK, INVALID, UNAVAILABLE = 0, 3, 14
@@ -200,6 +204,88 @@ class Proxy:
         self.cut_all()
         self.listener.close()
         self.selector.close()
+
+
+class Fake:
+    """A daemon that does what no real one does, by gRPC's own server."""
+
+    def __init__(self, test):
+        self.dir = tempfile.mkdtemp(prefix="wp-fake-")
+        test.addCleanup(shutil.rmtree, self.dir)
+        self.address = f"unix:{self.dir}/s"
+        self.behind_ms = 0  # Its clock.
+        self.breaks = threading.Event()  # The stream ends.
+        self.told = []  # What it was told to be taken.
+        self.renewals = []  # Their ttl_ms.
+        self.refusals = 0  # How many renewals are to be refused.
+        pool = futures.ThreadPoolExecutor(16)
+        self.server = grpc.server(pool)
+        self.server.add_generic_rpc_handlers((
+            grpc.method_handlers_generic_handler("warmpool.v1.Allocator", {
+                "ClaimStream": grpc.stream_stream_rpc_method_handler(
+                    self.stream, pb.ClaimStreamRequest.FromString,
+                    lambda m: m.SerializeToString()),
+                "Renew": grpc.unary_unary_rpc_method_handler(
+                    self.renew, pb.RenewRequest.FromString,
+                    lambda m: m.SerializeToString()),
+                "Release": grpc.unary_unary_rpc_method_handler(
+                    lambda request, context: pb.ReleaseResponse(),
+                    pb.ReleaseRequest.FromString,
+                    lambda m: m.SerializeToString())}),))
+        self.server.add_insecure_port(self.address)
+        self.server.start()
+        test.addCleanup(pool.shutdown)
+        test.addCleanup(lambda: self.server.stop(0).wait())
+
+    def deadline(self, ttl_ms):
+        return int(time.time() * 1000) + ttl_ms - self.behind_ms
+
+    def stream(self, requests, context):
+        opening = next(requests).open
+        if opening.resume:
+            context.abort(grpc.StatusCode.NOT_FOUND, "it forgot")
+
+        def listen():
+            try:
+                for request in requests:
+                    self.told.extend(request.took)
+            except grpc.RpcError:
+                pass
+        threading.Thread(target=listen, daemon=True).start()
+        yield pb.ClaimStreamResponse(leases=[
+            pb.LeaseAhead(number=n, lease=pb.Lease(
+                claim_id=f"{opening.stream_id}/{n}", pool=opening.pool,
+                sandbox=f"sandbox-{n}", endpoint="unix:/nowhere",
+                token=bytes([n]) * 68, fence=n, served=pb.SERVED_WARM,
+                deadline_unix_ms=self.deadline(opening.ttl_ms)))
+            for n in range(1, opening.ahead + 1)])
+        while context.is_active() and not self.breaks.wait(0.02):
+            pass
+        self.breaks.clear()
+
+    def renew(self, request, context):
+        self.renewals.append(request.ttl_ms)
+        if self.refusals > 0:
+            self.refusals -= 1
+            context.abort(grpc.StatusCode.UNAVAILABLE, "not yet")
+        return pb.RenewResponse(token=request.token, fence=1,
+                                deadline_unix_ms=self.deadline(request.ttl_ms))
+
+
+class Faked(unittest.TestCase):
+    def setUp(self):
+        self.fake = Fake(self)
+        self.client = Client(self, self.fake.address)
+
+    def test_clocks_that_do_not_agree(self):
+        """What has just come seems old: it is renewed, once."""
+        self.fake.behind_ms = 50000
+        stock = self.client.stock(4)
+        eventually(lambda: len(self.fake.renewals) >= 4, "renewals")
+        eventually(lambda: self.client.state(stock)[0] == 4, "4 in stock")
+        time.sleep(1)
+        self.assertEqual(len(self.fake.renewals), 4)
+        self.assertTrue(self.client.take(stock))
 
 
 class Clients(unittest.TestCase):
