@@ -8,6 +8,9 @@
 #include "pool/base/clock.h"
 
 #define CALL_NS (2 * WP_NS_PER_S)
+/* After an answer that says nothing; and while a slot is in other hands. */
+#define ASK_AGAIN_NS (200 * WP_NS_PER_MS)
+#define LOOK_AGAIN_NS (10 * WP_NS_PER_MS)
 
 enum {
     RENEWS_MAX = 32, /* Under way. */
@@ -115,16 +118,37 @@ wp_stock_renew_due(struct warmpool_stock *stock, int64_t now_ns)
     return stock->n_jobs < RENEWS_MAX ? next_renewal_ns(stock) : WP_TIME_NEVER;
 }
 
+static int64_t
+end_ns(const struct warmpool_stock *stock, uint32_t i)
+{
+    return wp_time_add(
+        atomic_load_explicit(&stock->slots[i].useful_ns, memory_order_relaxed),
+        stock->options.ttl_ms * WP_NS_PER_MS / 4);
+}
+
+/* Neither held nor not: whoever said so, or nobody, did not know. */
+static bool
+says_nothing(int status)
+{
+    return status == WARMPOOL_UNAVAILABLE ||
+           status == WARMPOOL_DEADLINE_EXCEEDED ||
+           status == WARMPOOL_RESOURCE_EXHAUSTED;
+}
+
 /* It was taken, and the daemon could not be told: is it held? */
 static void
 asked(struct wp_job *job)
 {
     struct warmpool_stock *stock = job->ctx;
     uint32_t i = (uint32_t)job->number;
+    int64_t now_ns = wp_client_now_ns();
 
     stock->n_jobs--;
     if (job->call.status == WARMPOOL_OK) {
         wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_FREE);
+    } else if (says_nothing(job->call.status) && now_ns < end_ns(stock, i)) {
+        stock->slots[i].told = false;
+        stock->slots[i].ask_ns = wp_time_add(now_ns, ASK_AGAIN_NS);
     } else {
         wp_stock_lose(stock, i);
     }
@@ -144,7 +168,7 @@ ended(struct wp_job *job)
 /* Of a slot whose stream is gone: what was taken is renewed, which says that it
  * is held; the rest is released. */
 static void
-settle_slot(struct warmpool_stock *stock, uint32_t i, bool taken)
+call_for(struct warmpool_stock *stock, uint32_t i, bool taken)
 {
     struct wp_stock_slot *slot = &stock->slots[i];
     struct wp_job *job =
@@ -163,26 +187,54 @@ settle_slot(struct warmpool_stock *stock, uint32_t i, bool taken)
     wp_job_queue(job);
 }
 
-/* Some are being taken, or renewed, just now: their turn comes. */
-void
-wp_stock_settle_orphans(struct warmpool_stock *stock)
+/* When to look at the slot again, which is not FREE. Some are being taken, or
+ * renewed, just now: their turn comes. What cannot be asked is over with its
+ * lease. */
+static int64_t
+settle_slot(struct warmpool_stock *stock, uint32_t i, int64_t now_ns)
 {
+    enum wp_stock_slot_state state = wp_stock_slot_state(stock, i);
+    bool taken = state == WP_STOCK_SLOT_TAKEN;
+    int64_t ask_ns = stock->slots[i].ask_ns;
+
+    if (stock->slots[i].told) {
+        return WP_TIME_NEVER; /* The answer comes. */
+    }
+    if (!taken && state != WP_STOCK_SLOT_OLD) {
+        return wp_time_add(now_ns, LOOK_AGAIN_NS);
+    }
+    if (stock->client->connected && ask_ns <= now_ns) {
+        call_for(stock, i, taken);
+        return wp_time_add(now_ns, LOOK_AGAIN_NS);
+    }
+    if (now_ns < end_ns(stock, i)) {
+        return stock->client->connected ? ask_ns : end_ns(stock, i);
+    }
+    if (taken) {
+        wp_stock_lose(stock, i);
+    } else {
+        wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_FREE);
+    }
+    return WP_TIME_NEVER;
+}
+
+int64_t
+wp_stock_settle_orphans(struct warmpool_stock *stock, int64_t now_ns)
+{
+    int64_t next_ns = WP_TIME_NEVER;
     bool left = false;
 
     for (uint32_t i = 0; i < WP_STOCK_SLOTS && stock->has_orphans; i++) {
-        enum wp_stock_slot_state state = wp_stock_slot_state(stock, i);
+        if (wp_stock_slot_state(stock, i) != WP_STOCK_SLOT_FREE &&
+            stock->slots[i].number == WP_STOCK_NUMBER_NONE) {
+            int64_t at_ns = settle_slot(stock, i, now_ns);
 
-        if (state == WP_STOCK_SLOT_FREE ||
-            stock->slots[i].number != WP_STOCK_NUMBER_NONE) {
-            continue;
-        }
-        left = true;
-        if (!stock->slots[i].told &&
-            (state == WP_STOCK_SLOT_TAKEN || state == WP_STOCK_SLOT_OLD)) {
-            settle_slot(stock, i, state == WP_STOCK_SLOT_TAKEN);
+            next_ns = at_ns < next_ns ? at_ns : next_ns;
+            left = true;
         }
     }
     stock->has_orphans = left;
+    return next_ns;
 }
 
 void
@@ -199,6 +251,7 @@ wp_stock_orphan_all(struct warmpool_stock *stock)
             stock->slots[i].number = WP_STOCK_NUMBER_NONE;
             stock->slots[i].told = false;
             stock->slots[i].renew_ns = WP_TIME_NEVER;
+            stock->slots[i].ask_ns = 0;
         }
     }
     stock->has_orphans = true;

@@ -51,6 +51,7 @@ struct wp_stock_slot {
     uint64_t number;
     int64_t renew_ns;           /* Monotonic: renewed from then on. */
     _Atomic(int64_t) useful_ns; /* Until then it may be taken. */
+    int64_t ask_ns; /* Without a stream: whether it is held, from then on. */
     bool told; /* That it was taken, on this stream; or it is being settled. */
     struct warmpool_lease lease;
 };
@@ -167,7 +168,8 @@ int64_t wp_stock_renew_due(struct warmpool_stock *stock, int64_t now_ns);
  * may be taken, and all of it is to be settled. */
 void wp_stock_orphan_all(struct warmpool_stock *stock);
 /* Those whose stream is gone: asks whether what was taken is held, and releases
- * the rest. Each turn, until all are. */
-void wp_stock_settle_orphans(struct warmpool_stock *stock);
+ * the rest. Each turn, until all are; returns when to be called again at the
+ * latest. */
+int64_t wp_stock_settle_orphans(struct warmpool_stock *stock, int64_t now_ns);
 
 #endif

@@ -209,7 +209,7 @@ next_look_ns(struct warmpool_stock *stock, int64_t now_ns)
     if (now_ns < stock->busy_until_ns) {
         return now_ns + TICK_BUSY_NS;
     }
-    if (stock->has_orphans || stock->close_ns != 0) {
+    if (stock->close_ns != 0) {
         return now_ns + TICK_LEFT_NS;
     }
     if (stock->state != WP_STOCK_STREAM_OPEN) {
@@ -223,6 +223,7 @@ int64_t
 wp_stock_turn(struct warmpool_stock *stock, int64_t now_ns)
 {
     int64_t next_ns = WP_TIME_NEVER;
+    int64_t orphans_ns;
     int64_t look_ns;
     bool closing;
 
@@ -234,7 +235,7 @@ wp_stock_turn(struct warmpool_stock *stock, int64_t now_ns)
         stock->close_ns = wp_time_add(now_ns, CLOSE_NS);
         atomic_store_explicit(&stock->usable, false, memory_order_release);
     }
-    wp_stock_settle_orphans(stock);
+    orphans_ns = wp_stock_settle_orphans(stock, now_ns);
     switch (stock->state) {
     case WP_STOCK_STREAM_NONE:
         if (!stock->client->connected || (closing && !stock->resumes)) {
@@ -259,6 +260,7 @@ wp_stock_turn(struct warmpool_stock *stock, int64_t now_ns)
         break;
     }
     look_ns = next_look_ns(stock, now_ns);
+    look_ns = orphans_ns < look_ns ? orphans_ns : look_ns;
     return look_ns < next_ns ? look_ns : next_ns;
 }
 

@@ -287,6 +287,17 @@ class Faked(unittest.TestCase):
         self.assertEqual(len(self.fake.renewals), 4)
         self.assertTrue(self.client.take(stock))
 
+    def test_no_answer_is_no_loss(self):
+        """Whether a lease is held is asked until there is an answer."""
+        stock = self.client.stock(1)
+        eventually(lambda: self.client.state(stock)[0] == 1, "1 in stock")
+        self.assertTrue(self.client.take(stock))
+        eventually(lambda: self.fake.told, "what was taken")
+        self.fake.refusals = 3
+        self.fake.breaks.set()
+        eventually(lambda: len(self.fake.renewals) >= 4, "an answer")
+        self.assertEqual(self.client.lost, [])
+
 
 class Clients(unittest.TestCase):
     def setUp(self):
