@@ -33,6 +33,15 @@ make_job(struct warmpool_stock *stock, enum wp_method_of_client method,
     return job;
 }
 
+/* Neither held nor not: whoever said so, or nobody, did not know. */
+static bool
+says_nothing(int status)
+{
+    return status == WARMPOOL_UNAVAILABLE ||
+           status == WARMPOOL_DEADLINE_EXCEEDED ||
+           status == WARMPOOL_RESOURCE_EXHAUSTED;
+}
+
 /* False: the lease is not held any more, or nothing is known. */
 static bool
 read_renewal(struct warmpool_stock *stock, const struct wp_job *job)
@@ -56,6 +65,24 @@ read_renewal(struct warmpool_stock *stock, const struct wp_job *job)
     return true;
 }
 
+/* One that has ended meanwhile keeps being too old. */
+static bool
+is_kept(struct warmpool_stock *stock, const struct wp_job *job)
+{
+    struct wp_stock_slot *slot = &stock->slots[job->number];
+    int64_t now_ns = wp_client_now_ns();
+
+    if (slot->renew_ns == WP_TIME_NEVER) {
+        return false;
+    }
+    if (says_nothing(job->call.status) &&
+        now_ns < atomic_load_explicit(&slot->useful_ns, memory_order_relaxed)) {
+        slot->renew_ns = wp_time_add(now_ns, ASK_AGAIN_NS);
+        return true;
+    }
+    return read_renewal(stock, job);
+}
+
 static void
 renewed(struct wp_job *job)
 {
@@ -63,13 +90,14 @@ renewed(struct wp_job *job)
     uint32_t i = (uint32_t)job->number;
 
     stock->n_jobs--;
-    /* One that has ended meanwhile keeps being too old. */
-    if (wp_stock_slot_state(stock, i) == WP_STOCK_SLOT_RENEWING &&
-        stock->slots[i].renew_ns != WP_TIME_NEVER && read_renewal(stock, job)) {
-        wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_STOCKED);
-        wp_stock_put(stock, i);
-    } else if (wp_stock_slot_state(stock, i) == WP_STOCK_SLOT_RENEWING) {
-        wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_OLD);
+    if (wp_stock_slot_state(stock, i) == WP_STOCK_SLOT_RENEWING) {
+        bool kept = is_kept(stock, job);
+
+        wp_stock_set_slot_state(
+            stock, i, kept ? WP_STOCK_SLOT_STOCKED : WP_STOCK_SLOT_OLD);
+        if (kept) {
+            wp_stock_put(stock, i);
+        }
     }
     free(job);
 }
@@ -124,15 +152,6 @@ end_ns(const struct warmpool_stock *stock, uint32_t i)
     return wp_time_add(
         atomic_load_explicit(&stock->slots[i].useful_ns, memory_order_relaxed),
         stock->options.ttl_ms * WP_NS_PER_MS / 4);
-}
-
-/* Neither held nor not: whoever said so, or nobody, did not know. */
-static bool
-says_nothing(int status)
-{
-    return status == WARMPOOL_UNAVAILABLE ||
-           status == WARMPOOL_DEADLINE_EXCEEDED ||
-           status == WARMPOOL_RESOURCE_EXHAUSTED;
 }
 
 /* It was taken, and the daemon could not be told: is it held? */

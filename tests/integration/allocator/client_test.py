@@ -298,6 +298,15 @@ class Faked(unittest.TestCase):
         eventually(lambda: len(self.fake.renewals) >= 4, "an answer")
         self.assertEqual(self.client.lost, [])
 
+    def test_no_answer_is_no_end(self):
+        """A lease in stock that cannot be renewed yet stays there."""
+        self.fake.refusals = 2
+        stock = self.client.stock(1, ttl_ms=8000)
+        eventually(lambda: len(self.fake.renewals) >= 3, "a renewal")
+        eventually(lambda: self.client.state(stock)[0] == 1, "1 in stock")
+        lease = self.client.take(stock)
+        self.assertEqual(lease.sandbox, b"sandbox-1")
+
 
 class Clients(unittest.TestCase):
     def setUp(self):
