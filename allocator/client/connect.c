@@ -12,15 +12,10 @@
 #include "allocator/conf/paths.h"
 #include "pool/base/address.h"
 #include "pool/base/assert.h"
-#include "pool/base/file.h"
 #include "pool/base/rng.h"
 
 /* The longest that a claim may take; the caller bounds it otherwise. */
 #define CLAIM_TIMEOUT "630S"
-
-enum {
-    TOKEN_MIN = 16, /* As the daemon's own. */
-};
 
 static const char *
 or_env(const char *said, const char *name)
@@ -30,55 +25,6 @@ or_env(const char *said, const char *name)
         said != NULL ? said : getenv(name); /* NOLINT(concurrency-mt-unsafe) */
 
     return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
-/* "Bearer TOKEN" from the file. optional: it need not be there. */
-static bool
-read_token(struct warmpool *client, const char *path, bool optional,
-           struct wp_err *err)
-{
-    static const char scheme[] = "Bearer ";
-    const size_t skip = sizeof scheme - 1;
-    const size_t cap = sizeof client->authorization;
-    char *word = client->authorization + skip;
-    ssize_t n = wp_path_read(path, 0, word, cap - skip - 1, NULL);
-
-    if (n < 0) {
-        (void)wp_err_sys(err, WP_INVALID_ARGUMENT, errno,
-                         "access_token_file %.120s", path);
-        return optional;
-    }
-    while (n > 0 && (word[n - 1] == '\n' || word[n - 1] == '\r')) {
-        n--;
-    }
-    word[n] = '\0';
-    memcpy(client->authorization, scheme, skip);
-    if (n >= TOKEN_MIN && strcspn(word, " \t\r\n\x7f") == (size_t)n) {
-        return true;
-    }
-    explicit_bzero(client->authorization, cap);
-    (void)wp_err_set(err, WP_INVALID_ARGUMENT,
-                     "access_token_file %.120s: expected one word of %d "
-                     "characters or more",
-                     path, TOKEN_MIN);
-    return false;
-}
-
-/* The certificate's name, as said or the address' host. */
-static void
-name_of(const struct warmpool_options *options, const char *address, char *out,
-        size_t cap)
-{
-    const char *colon = strrchr(address, ':');
-    int len = colon != NULL ? (int)(colon - address) : (int)strlen(address);
-
-    if (options->tls_name != NULL) {
-        (void)snprintf(out, cap, "%s", options->tls_name);
-    } else if (len > 2 && address[0] == '[') { /* IPv6 */
-        (void)snprintf(out, cap, "%.*s", len - 2, address + 1);
-    } else {
-        (void)snprintf(out, cap, "%.*s", len, address);
-    }
 }
 
 /* Nothing secret may go in clear beyond this machine. */
@@ -109,10 +55,11 @@ check_options(const struct warmpool_options *options,
     return true;
 }
 
-/* A Unix socket says who calls; the daemon's own token is for this machine. */
+/* Where the token is. A Unix socket says who calls; the daemon's own token is
+ * for this machine. */
 static bool
 find_token(struct warmpool *client, const struct warmpool_options *options,
-           const struct wp_address *address, bool is_known, struct wp_err *err)
+           const struct wp_address *address, bool is_known)
 {
     const char *said =
         or_env(options->access_token_file, "WARMPOOL_ACCESS_TOKEN_FILE");
@@ -121,12 +68,33 @@ find_token(struct warmpool *client, const struct warmpool_options *options,
     if (is_known && address->is_unix) {
         return true;
     }
-    if (said != NULL) {
-        return read_token(client, said, false, err);
+    client->files.token_may_lack = said == NULL;
+    if (said == NULL && is_known && address->is_loopback) {
+        said = wp_paths_access_token(own, sizeof own);
     }
-    return !is_known || !address->is_loopback ||
-           read_token(client, wp_paths_access_token(own, sizeof own), true,
-                      err);
+    return wp_credentials_keep(said, &client->files.token);
+}
+
+/* The certificate's name, as said or the address' host. */
+static bool
+find_tls(struct warmpool *client, const struct warmpool_options *options)
+{
+    struct wp_client_files *files = &client->files;
+    const char *address = client->address;
+    const size_t cap = sizeof files->tls_name;
+    const char *colon = strrchr(address, ':');
+    int len = colon != NULL ? (int)(colon - address) : (int)strlen(address);
+
+    if (options->tls_name != NULL) {
+        (void)snprintf(files->tls_name, cap, "%s", options->tls_name);
+    } else if (len > 2 && address[0] == '[') { /* IPv6 */
+        (void)snprintf(files->tls_name, cap, "%.*s", len - 2, address + 1);
+    } else {
+        (void)snprintf(files->tls_name, cap, "%.*s", len, address);
+    }
+    return wp_credentials_keep(options->tls_ca, &files->tls_ca) &&
+           wp_credentials_keep(options->tls_cert, &files->tls_cert) &&
+           wp_credentials_keep(options->tls_key, &files->tls_key);
 }
 
 static bool
@@ -136,7 +104,6 @@ find_daemon(struct warmpool *client, const struct warmpool_options *options,
     const char *said = or_env(options->address, "WARMPOOL_ADDRESS");
     const char *tenant = or_env(options->tenant, "WARMPOOL_TENANT");
     struct wp_address address;
-    char name[256];
     bool is_known;
 
     if (said == NULL) {
@@ -151,8 +118,7 @@ find_daemon(struct warmpool *client, const struct warmpool_options *options,
     if (!is_known && strncmp(client->address, "unix:", 5) == 0) {
         return false; /* No name that a resolver could know. */
     }
-    if (!check_options(options, &address, is_known, err) ||
-        !find_token(client, options, &address, is_known, err)) {
+    if (!check_options(options, &address, is_known, err)) {
         return false;
     }
     if (tenant != NULL && !wp_str_copy(wp_str_from(tenant), client->tenant,
@@ -161,12 +127,12 @@ find_daemon(struct warmpool *client, const struct warmpool_options *options,
                          "tenant: at most %d bytes expected", WP_TENANT_MAX);
         return false;
     }
-    if (options->tls_ca != NULL) {
-        name_of(options, client->address, name, sizeof name);
-        client->tls = wp_h2_tls_create(options->tls_ca, options->tls_cert,
-                                       options->tls_key, name, err);
+    if (!find_token(client, options, &address, is_known) ||
+        !find_tls(client, options)) {
+        (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
+        return false;
     }
-    return options->tls_ca == NULL || client->tls != NULL;
+    return wp_credentials_read(client, err);
 }
 
 static bool
@@ -182,8 +148,7 @@ open_connection(struct warmpool *client, struct wp_err *err)
         .target = client->address,
         .connections = 1,
         .tls = client->tls,
-        .authorization =
-            client->authorization[0] != '\0' ? client->authorization : NULL,
+        .authorization = client->authorization,
         .on_lost = wp_client_lost,
         .ctx = client,
     };
@@ -218,13 +183,12 @@ static void
 destroy(struct warmpool *client)
 {
     wp_h2_close(client->h2);
-    wp_h2_tls_destroy(client->tls);
+    wp_credentials_free(client);
     if (client->wake_fd >= 0) {
         (void)close(client->wake_fd);
     }
     (void)pthread_cond_destroy(&client->stock_left);
     (void)pthread_mutex_destroy(&client->lock);
-    explicit_bzero(client->authorization, sizeof client->authorization);
     free(client);
 }
 

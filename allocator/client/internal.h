@@ -59,13 +59,22 @@ struct wp_job {
     char details[sizeof(((struct warmpool_error *)0)->message)];
 };
 
+/* What it is given again for each connection. Owned; NULL: none. */
+struct wp_client_files {
+    char *tls_ca;
+    char *tls_cert;
+    char *tls_key;
+    char tls_name[256];
+    char *token;
+    bool token_may_lack;
+};
+
 struct warmpool {
     /* Set by connect. */
     char address[600];
-    char authorization[300]; /* "Bearer TOKEN"; a secret. */
+    struct wp_client_files files;
     char tenant[WP_TENANT_MAX + 1];
     char id[33]; /* Random: claim ids and streams begin with it. */
-    struct wp_h2_tls *tls;
     int wake_fd;
     pthread_t thread;
     _Atomic(uint64_t) n_ids;
@@ -79,6 +88,8 @@ struct warmpool {
 
     /* The thread's. */
     struct wp_h2 *h2;
+    struct wp_h2_tls *tls;   /* NULL: none. */
+    char authorization[300]; /* "Bearer TOKEN", or empty; a secret. */
     bool connected;
     int64_t connected_ns; /* When it was, the last time. */
     int64_t reconnect_ns;
@@ -107,6 +118,17 @@ int64_t wp_client_now_ns(void);
 /* claim_id: at most WP_CLAIM_ID_MAX bytes, as the wire's are. */
 void wp_client_lease(struct wp_str claim_id, const struct wp_grant *grant,
                      struct warmpool_lease *out);
+
+/* --- credentials.c --- */
+
+/* A copy of the path, or NULL for NULL; false: no memory. */
+WP_MUST_CHECK bool wp_credentials_keep(const char *path, char **out);
+/* Reads the token and what TLS needs: files that are changed while a program
+ * runs. What cannot be used stays as it was; then false, with err set. While
+ * there is no connection: by connect, and then on the client's thread. */
+bool wp_credentials_read(struct warmpool *client, struct wp_err *err);
+/* After the connection's end. */
+void wp_credentials_free(struct warmpool *client);
 
 /* --- job.c --- */
 

@@ -87,6 +87,8 @@ reconnect(struct warmpool *client, int64_t now_ns)
         !has_work(client)) {
         return;
     }
+    /* Those of before may be good for longer than a file that is half there. */
+    (void)wp_credentials_read(client, &err);
     client->connected = wp_h2_reopen(client->h2, 0, &err);
     now_ns = wp_client_now_ns();
     if (client->connected) {
@@ -105,6 +107,7 @@ leave_used_up(struct warmpool *client)
 {
     if (client->connected && !wp_h2_takes_calls(client->h2) &&
         has_work(client)) {
+        wp_h2_shut(client->h2, 0);
         wp_client_lost(client, 0, NULL);
     }
 }

@@ -38,7 +38,8 @@ struct warmpool_error {
     char message[240]; /* A sentence; never a secret. */
 };
 
-/* All NULL: as warmpoolctl finds the daemon. */
+/* All NULL: as warmpoolctl finds the daemon. Files are read again for each
+ * connection. */
 struct warmpool_options {
     /* "unix:/path" or "host:port". NULL: $WARMPOOL_ADDRESS, or the daemon's
      * default socket. */

@@ -59,10 +59,53 @@ open_conn(struct wp_h2 *h2, struct wp_h2_conn *conn, struct wp_err *err)
     return true;
 }
 
+static nghttp2_nv
+header(const char *name, const char *value)
+{
+    /* nghttp2 takes pointers to mutable bytes but, with these flags, never
+     * writes to them nor copies them. */
+    union {
+        const char *from;
+        uint8_t *to;
+    } n = {name}, v = {value};
+
+    return (nghttp2_nv){n.to, v.to, strlen(name), strlen(value),
+                        NGHTTP2_NV_FLAG_NO_COPY_NAME |
+                            NGHTTP2_NV_FLAG_NO_COPY_VALUE};
+}
+
+/* The last of each method's headers, as it is now. */
+static void
+put_authorization(struct wp_h2 *h2, unsigned method)
+{
+    const char *text = h2->config.authorization;
+    unsigned n = h2->n_fixed[method];
+
+    if (text != NULL && text[0] != '\0') {
+        h2->headers[method][n++] = header("authorization", text);
+    }
+    h2->n_headers[method] = n;
+}
+
+void
+wp_h2_shut(struct wp_h2 *h2, unsigned conn)
+{
+    close_conn(h2->conns[conn]);
+}
+
+void
+wp_h2_set_tls(struct wp_h2 *h2, const struct wp_h2_tls *tls)
+{
+    h2->config.tls = tls;
+}
+
 bool
 wp_h2_reopen(struct wp_h2 *h2, unsigned conn, struct wp_err *err)
 {
     close_conn(h2->conns[conn]);
+    for (unsigned i = 0; i < h2->n_methods; i++) {
+        put_authorization(h2, i);
+    }
     return open_conn(h2, h2->conns[conn], err);
 }
 
@@ -136,21 +179,6 @@ wp_h2_close(struct wp_h2 *h2)
     free(h2);
 }
 
-static nghttp2_nv
-header(const char *name, const char *value)
-{
-    /* nghttp2 takes pointers to mutable bytes but, with these flags, never
-     * writes to them nor copies them. */
-    union {
-        const char *from;
-        uint8_t *to;
-    } n = {name}, v = {value};
-
-    return (nghttp2_nv){n.to, v.to, strlen(name), strlen(value),
-                        NGHTTP2_NV_FLAG_NO_COPY_NAME |
-                            NGHTTP2_NV_FLAG_NO_COPY_VALUE};
-}
-
 unsigned
 wp_h2_method_within(struct wp_h2 *h2, const char *path, const char *timeout)
 {
@@ -167,10 +195,8 @@ wp_h2_method_within(struct wp_h2 *h2, const char *path, const char *timeout)
     if (timeout != NULL) {
         headers[n++] = header("grpc-timeout", timeout);
     }
-    if (h2->config.authorization != NULL) {
-        headers[n++] = header("authorization", h2->config.authorization);
-    }
-    h2->n_headers[h2->n_methods] = n;
+    h2->n_fixed[h2->n_methods] = n;
+    put_authorization(h2, h2->n_methods);
     return h2->n_methods++;
 }
 

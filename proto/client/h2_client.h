@@ -69,8 +69,10 @@ struct wp_h2_config {
     const char *target; /* "unix:/path" or "host:port". */
     unsigned connections;
     const struct wp_h2_tls *tls; /* NULL: none. Borrowed. */
-    const char *authorization;   /* NULL: none; "Bearer ...". Borrowed. */
-    const char *timeout;         /* NULL: none; as grpc-timeout. Borrowed. */
+    /* NULL or empty: none; "Bearer ...". Borrowed; it may change while there is
+     * no connection, and is looked at when one is made. */
+    const char *authorization;
+    const char *timeout; /* NULL: none; as grpc-timeout. Borrowed. */
     /* Connection conn is gone, for err. NULL: that ends the run. */
     void (*on_lost)(void *ctx, unsigned conn, const struct wp_err *err);
     void *ctx;
@@ -81,6 +83,10 @@ struct wp_h2 *wp_h2_open(const struct wp_h2_config *config, struct wp_err *err);
 /* Another connection in the place of a lost one; it may take a second. */
 WP_MUST_CHECK bool wp_h2_reopen(struct wp_h2 *h2, unsigned conn,
                                 struct wp_err *err);
+/* Closes a connection without a word; its calls are the caller's again. */
+void wp_h2_shut(struct wp_h2 *h2, unsigned conn);
+/* For connections that are made from now on. None is there. */
+void wp_h2_set_tls(struct wp_h2 *h2, const struct wp_h2_tls *tls);
 /* The process at the other end of a Unix socket; 0: not known. */
 pid_t wp_h2_peer(const struct wp_h2 *h2);
 

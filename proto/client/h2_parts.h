@@ -38,6 +38,7 @@ struct wp_h2 {
     struct wp_h2_config config;
     struct wp_h2_memory memory;
     unsigned n_headers[WP_H2_METHODS_MAX];
+    unsigned n_fixed[WP_H2_METHODS_MAX]; /* Without authorization. */
     nghttp2_nv headers[WP_H2_METHODS_MAX][WP_H2_HEADERS_MAX];
     struct wp_h2_conn *conns[WP_H2_CONNECTIONS_MAX];
     uint8_t in[WP_H2_IN_SIZE];

@@ -84,11 +84,11 @@ LIB.warmpool_stock_state.restype = ctypes.c_uint
 class Client:
     """A client, and its stocks."""
 
-    def __init__(self, test, address):
+    def __init__(self, test, address, **more):
         self.error = Error()
         self.lost = []
         self.on_lost = Lost(lambda ctx, claim_id: self.lost.append(claim_id))
-        options = Options(address=address.encode())
+        options = Options(address=address.encode(), **more)
         self.client = LIB.warmpool_connect(ctypes.byref(options),
                                            ctypes.byref(self.error))
         test.assertTrue(self.client, self.error.message)
@@ -218,8 +218,14 @@ class Fake:
         self.told = []  # What it was told to be taken.
         self.renewals = []  # Their ttl_ms.
         self.refusals = 0  # How many renewals are to be refused.
-        pool = futures.ThreadPoolExecutor(16)
-        self.server = grpc.server(pool)
+        self.authorization = None  # Of the last release.
+        self.pool = futures.ThreadPoolExecutor(16)
+        test.addCleanup(self.pool.shutdown)
+        test.addCleanup(lambda: self.server.stop(0).wait())
+        self.serve(self.address)
+
+    def serve(self, address):
+        self.server = grpc.server(self.pool)
         self.server.add_generic_rpc_handlers((
             grpc.method_handlers_generic_handler("warmpool.v1.Allocator", {
                 "ClaimStream": grpc.stream_stream_rpc_method_handler(
@@ -229,13 +235,10 @@ class Fake:
                     self.renew, pb.RenewRequest.FromString,
                     lambda m: m.SerializeToString()),
                 "Release": grpc.unary_unary_rpc_method_handler(
-                    lambda request, context: pb.ReleaseResponse(),
-                    pb.ReleaseRequest.FromString,
+                    self.release, pb.ReleaseRequest.FromString,
                     lambda m: m.SerializeToString())}),))
-        self.server.add_insecure_port(self.address)
+        self.server.add_insecure_port(address)
         self.server.start()
-        test.addCleanup(pool.shutdown)
-        test.addCleanup(lambda: self.server.stop(0).wait())
 
     def deadline(self, ttl_ms):
         return int(time.time() * 1000) + ttl_ms - self.behind_ms
@@ -262,6 +265,11 @@ class Fake:
         while context.is_active() and not self.breaks.wait(0.02):
             pass
         self.breaks.clear()
+
+    def release(self, request, context):
+        self.authorization = dict(context.invocation_metadata()).get(
+            "authorization")
+        return pb.ReleaseResponse()
 
     def renew(self, request, context):
         self.renewals.append(request.ttl_ms)
@@ -380,6 +388,88 @@ class Clients(unittest.TestCase):
         eventually(lambda: self.client.state(stock) == (4, OK), "its return")
 
 
+class Credentials(unittest.TestCase):
+    """Files that change while a program runs count from the next connection."""
+
+    def test_another_token(self):
+        fake = Fake(self)
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            address = f"127.0.0.1:{unused.getsockname()[1]}"
+        fake.server.stop(0).wait()
+        fake.serve(address)
+        path = os.path.join(fake.dir, "token")
+
+        def write(token):
+            with open(path + ".new", "w", encoding="ascii") as handle:
+                handle.write(token + "\n")
+            os.rename(path + ".new", path)
+
+        write("a" * 32)
+        client = Client(self, address, access_token_file=path.encode())
+        self.assertEqual(client.release(Lease()), OK)
+        self.assertEqual(fake.authorization, "Bearer " + "a" * 32)
+        fake.server.stop(0).wait()
+        write("b" * 40)
+        fake.serve(address)
+        self.assertEqual(client.release(Lease()), OK)
+        self.assertEqual(fake.authorization, "Bearer " + "b" * 40)
+        # One that cannot be used changes nothing.
+        fake.server.stop(0).wait()
+        write("short")
+        fake.serve(address)
+        self.assertEqual(client.release(Lease()), OK)
+        self.assertEqual(fake.authorization, "Bearer " + "b" * 40)
+
+    def test_another_authority(self):
+        directory = tempfile.mkdtemp(prefix="wp-tls-")
+        self.addCleanup(shutil.rmtree, directory)
+        for name in ("old", "new"):
+            os.mkdir(os.path.join(directory, name))
+        old, new = (rig.Certificates(os.path.join(directory, name))
+                    for name in ("old", "new"))
+        server = Handshakes(self, old)
+        client = Client(self, server.address, tls_name=b"localhost",
+                        tls_ca=old.path("ca.pem").encode())
+        client.stock(1)
+        server.use(new)
+        eventually(lambda: server.failed, "a refusal")
+        os.rename(new.path("ca.pem"), old.path("ca.pem"))
+        eventually(lambda: server.done, "a handshake")
+
+
+class Handshakes:
+    """TLS that ends after the handshake."""
+
+    def __init__(self, test, certificates):
+        self.use(certificates)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        test.addCleanup(self.listener.close)
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def use(self, certificates):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates.path("server.pem"),
+                                certificates.path("server.key"))
+        context.set_alpn_protocols(["h2"])
+        self.context = context
+        self.done = self.failed = 0  # With these certificates.
+
+    def run(self):
+        while True:
+            try:
+                sock = self.listener.accept()[0]
+            except OSError:
+                return
+            context = self.context
+            try:
+                with context.wrap_socket(sock, server_side=True) as secure:
+                    secure.recv(1)  # What a client says has verified us.
+                self.done += context is self.context
+            except OSError:
+                self.failed += context is self.context
+
+
 class Refusals(unittest.TestCase):
     def refused(self, words, code=INVALID, **options):
         error = Error()
@@ -413,7 +503,7 @@ class Refusals(unittest.TestCase):
                          tls_ca=ca, tls_cert="/nowhere", tls_key="/nowhere")
             self.refused(f"tls_key {ca}: ", address=local, tls_ca=ca,
                          tls_cert=certificates.path("honest.pem"), tls_key=ca)
-            address = self.serve(certificates)
+            address = Handshakes(self, certificates).address
             self.refused("the certificate for localhost: unable to get local "
                          "issuer certificate", UNAVAILABLE, address=address,
                          tls_name="localhost",
@@ -421,26 +511,6 @@ class Refusals(unittest.TestCase):
             self.refused("the certificate for other.example: hostname mismatch",
                          UNAVAILABLE, address=address, tls_ca=ca,
                          tls_name="other.example")
-
-    def serve(self, certificates):
-        """TLS that ends after the handshake; its address."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificates.path("server.pem"),
-                                certificates.path("server.key"))
-        listener = socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(listener.close)
-
-        def run():
-            while True:
-                try:
-                    context.wrap_socket(listener.accept()[0],
-                                        server_side=True).close()
-                except ssl.SSLError:
-                    pass
-                except OSError:
-                    return
-        threading.Thread(target=run, daemon=True).start()
-        return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 class Installed(unittest.TestCase):
