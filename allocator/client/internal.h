@@ -46,6 +46,7 @@ struct wp_job {
     enum wp_method_of_client method;
     int64_t until_ns; /* Monotonic: given up then. */
     unsigned tries;
+    uint64_t received; /* Bytes of the connection, when it was started. */
     /* On the client's thread, when it is over; call.status says how. NULL: the
      * caller waits for is_done. */
     void (*over)(struct wp_job *job);

@@ -145,6 +145,7 @@ start_jobs(struct warmpool *client, int64_t now_ns)
         if (job->until_ns <= now_ns) {
             fail_unreached(job);
         } else if (client->connected && wp_h2_start(client->h2, &job->call)) {
+            job->received = wp_h2_received(client->h2, 0);
             wp_list_push_back(&client->under_way, &job->node);
         } else {
             next_ns = job->until_ns < next_ns ? job->until_ns : next_ns;
@@ -156,10 +157,14 @@ start_jobs(struct warmpool *client, int64_t now_ns)
     return next_ns;
 }
 
+/* A connection on which nothing has come for all of a call's time leads
+ * nowhere: its other end may be gone without a word, which TCP finds out much
+ * later. */
 static int64_t
 end_late_jobs(struct warmpool *client, int64_t now_ns)
 {
     int64_t next_ns = WP_TIME_NEVER;
+    bool heard = true;
 
     for (struct wp_list *node = client->under_way.next;
          node != &client->under_way;) {
@@ -167,6 +172,7 @@ end_late_jobs(struct warmpool *client, int64_t now_ns)
 
         node = node->next;
         if (job->until_ns <= now_ns) {
+            heard = heard && job->received != wp_h2_received(client->h2, 0);
             wp_list_remove(&job->node);
             wp_h2_cancel(client->h2, &job->call);
             wp_job_fail(job, WARMPOOL_DEADLINE_EXCEEDED,
@@ -174,6 +180,13 @@ end_late_jobs(struct warmpool *client, int64_t now_ns)
         } else if (job->until_ns < next_ns) {
             next_ns = job->until_ns;
         }
+    }
+    if (!heard) {
+        struct wp_err err;
+
+        (void)wp_err_set(&err, WP_UNAVAILABLE, "the daemon says nothing");
+        wp_h2_shut(client->h2, 0);
+        wp_client_lost(client, 0, &err);
     }
     return next_ns;
 }

@@ -305,6 +305,12 @@ wp_h2_cancel(struct wp_h2 *h2, struct wp_h2_call *call)
                                     NGHTTP2_CANCEL);
 }
 
+uint64_t
+wp_h2_received(const struct wp_h2 *h2, unsigned conn)
+{
+    return h2->conns[conn]->received;
+}
+
 int
 wp_h2_fd(const struct wp_h2 *h2)
 {
@@ -405,6 +411,7 @@ receive(struct wp_h2_conn *conn, int flags, struct wp_err *err)
             return wp_err_set(err, WP_UNAVAILABLE,
                               "the server closed the connection");
         }
+        conn->received += (uint64_t)n;
         if (nghttp2_session_mem_recv(conn->session, h2->in, (size_t)n) != n ||
             h2->broken) {
             h2->broken = false;

@@ -123,6 +123,10 @@ void wp_h2_end(struct wp_h2 *h2, struct wp_h2_call *call);
  * call is the caller's again at once; done is not called. */
 void wp_h2_cancel(struct wp_h2 *h2, struct wp_h2_call *call);
 
+/* How many bytes have ever come from that connection's server: what is the same
+ * later shows that nothing has come since. */
+uint64_t wp_h2_received(const struct wp_h2 *h2, unsigned conn);
+
 /* Readable when a turn has something to do; for poll. */
 int wp_h2_fd(const struct wp_h2 *h2);
 

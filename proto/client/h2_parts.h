@@ -23,7 +23,8 @@ struct wp_h2_conn {
     nghttp2_session *session;
     struct wp_h2_holding memory; /* The session's. */
     struct wp_h2 *h2;
-    size_t out_len; /* Bytes of out, of which out_sent are gone. */
+    uint64_t received; /* Bytes. */
+    size_t out_len;    /* Bytes of out, of which out_sent are gone. */
     size_t out_sent;
     bool wants_out; /* Asked epoll to say when there is room. */
     uint8_t out[WP_H2_OUT_SIZE];

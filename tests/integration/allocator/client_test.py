@@ -30,7 +30,7 @@ from daemon_test import (DEPLOY, PATIENCE, Daemon, eventually,  # noqa: E402
                          pb)
 
 LIBRARY = os.path.abspath(sys.argv[4])
-OK, INVALID, UNAVAILABLE = 0, 3, 14
+OK, INVALID, DEADLINE, UNAVAILABLE = 0, 3, 4, 14
 SIZE = 16
 
 
@@ -137,6 +137,7 @@ class Proxy:
         self.hangs_up = False  # On all that come.
         self.pairs = {}  # From each socket to its other end.
         self.clients = []
+        self.swallowed = {}
         self.lock = threading.Lock()
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(path)
@@ -190,6 +191,15 @@ class Proxy:
             while self.clients:
                 self.cut(self.clients[0])
 
+    def swallow(self):
+        """What the connections that are there carry. They stay open."""
+        with self.lock:
+            for sock in self.pairs:
+                self.selector.unregister(sock)
+            self.swallowed.update(self.pairs)
+            self.pairs = {}
+            self.clients = []
+
     def goaway(self):
         """To all: no more calls here; those under way may end. No frame of the
         daemon's is on its way."""
@@ -202,6 +212,8 @@ class Proxy:
         self.over = True
         self.thread.join()
         self.cut_all()
+        for sock in self.swallowed:
+            sock.close()
         self.listener.close()
         self.selector.close()
 
@@ -347,6 +359,19 @@ class Clients(unittest.TestCase):
         self.assertEqual(self.proxy.accepted, 2)
         eventually(lambda: self.client.take(stock), "the same stock")
         self.assertEqual(self.client.lost, [])
+
+    def test_connection_that_leads_nowhere(self):
+        """Nobody says that it is over. What comes next is tried on another."""
+        self.assertTrue(self.client.claim(b"one"), self.client.error.message)
+        self.proxy.swallow()
+        self.assertIsNone(self.client.claim(b"two"))
+        self.assertEqual(self.client.error.code, DEADLINE)
+        self.assertTrue(self.client.claim(b"two"), self.client.error.message)
+        # The renewals of a stock find out sooner.
+        stock = self.client.stock(4, ttl_ms=4000)
+        self.fill(stock, 4)
+        self.proxy.swallow()
+        self.assertTrue(self.client.claim(b"three"), self.client.error.message)
 
     def test_who_is_hung_up_on_comes_seldom(self):
         """And calls wait for as long as they may."""
