@@ -38,6 +38,7 @@ wp_job_renew(struct wp_job *job, const uint8_t token[WP_TOKEN_LEN],
     struct wp_wire_renew_request request = {.ttl_ms = ttl_ms};
 
     memcpy(request.token, token, WP_TOKEN_LEN);
+    memcpy(job->token, token, WP_TOKEN_LEN);
     job->call.request_len =
         wp_wire_pack_renew_request(&request, job->request + WP_H2_FRAME_HEAD);
 }
@@ -50,6 +51,51 @@ wp_job_release(struct wp_job *job, const uint8_t token[WP_TOKEN_LEN])
     memcpy(request.token, token, WP_TOKEN_LEN);
     job->call.request_len =
         wp_wire_pack_release_request(&request, job->request + WP_H2_FRAME_HEAD);
+}
+
+/* Of who has the lease, not of a stock. */
+static bool
+is_holders_renewal(const struct wp_job *job)
+{
+    return job->method == WP_CALL_RENEW && job->over == NULL;
+}
+
+static bool
+is_one_of(const struct wp_list *jobs, const uint8_t token[WP_TOKEN_LEN])
+{
+    for (struct wp_list *node = jobs->next; node != jobs; node = node->next) {
+        const struct wp_job *job = WP_CONTAINER_OF(node, struct wp_job, node);
+
+        if (is_holders_renewal(job) &&
+            memcmp(job->token, token, WP_TOKEN_LEN) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+wp_job_renews(struct warmpool *client, const uint8_t token[WP_TOKEN_LEN])
+{
+    bool queued;
+
+    (void)pthread_mutex_lock(&client->lock);
+    queued = is_one_of(&client->queue, token);
+    (void)pthread_mutex_unlock(&client->lock);
+    return queued || is_one_of(&client->under_way, token);
+}
+
+static void
+tell_stocks(struct wp_job *job)
+{
+    struct warmpool *client = job->client;
+
+    (void)pthread_mutex_lock(&client->lock);
+    for (struct wp_list *node = client->stocks.next; node != &client->stocks;
+         node = node->next) {
+        wp_stock_renewed(wp_stock_of(node), job->token);
+    }
+    (void)pthread_mutex_unlock(&client->lock);
 }
 
 void
@@ -129,6 +175,9 @@ call_done(struct wp_h2_call *call)
     if (call->status == WP_H2_NO_STATUS) {
         wp_job_again(job);
     } else {
+        if (is_holders_renewal(job) && call->status == WARMPOOL_OK) {
+            tell_stocks(job);
+        }
         end_job(job);
     }
 }

@@ -53,6 +53,7 @@ struct wp_stock_slot {
     _Atomic(int64_t) useful_ns; /* Until then it may be taken. */
     int64_t ask_ns; /* Without a stream: whether it is held, from then on. */
     bool told; /* That it was taken, on this stream; or it is being settled. */
+    bool held; /* It was taken, and its holder has renewed it. */
     struct warmpool_lease lease;
 };
 

@@ -71,6 +71,9 @@ for function in ("warmpool_disconnect", "warmpool_stock_close"):
 LIB.warmpool_claim.argtypes = [
     ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64,
     ctypes.c_int64, ctypes.POINTER(Lease), ctypes.POINTER(Error)]
+LIB.warmpool_renew.argtypes = [
+    ctypes.c_void_p, ctypes.POINTER(Lease), ctypes.c_int64,
+    ctypes.POINTER(Error)]
 LIB.warmpool_release.argtypes = [
     ctypes.c_void_p, ctypes.POINTER(Lease), ctypes.POINTER(Error)]
 LIB.warmpool_stock_open.argtypes = [
@@ -109,6 +112,10 @@ class Client:
     def release(self, lease):
         return LIB.warmpool_release(self.client, ctypes.byref(lease),
                                     ctypes.byref(self.error))
+
+    def renew(self, lease, ttl_ms):
+        return LIB.warmpool_renew(self.client, ctypes.byref(lease), ttl_ms,
+                                  ctypes.byref(Error()))
 
     def stock(self, ahead, ttl_ms=60000):
         return LIB.warmpool_stock_open(
@@ -231,6 +238,8 @@ class Fake:
         self.renewals = []  # Their ttl_ms.
         self.refusals = 0  # How many renewals are to be refused.
         self.authorization = None  # Of the last release.
+        self.answers = threading.Event()  # Renewals.
+        self.answers.set()
         self.pool = futures.ThreadPoolExecutor(16)
         test.addCleanup(self.pool.shutdown)
         test.addCleanup(lambda: self.server.stop(0).wait())
@@ -285,6 +294,7 @@ class Fake:
 
     def renew(self, request, context):
         self.renewals.append(request.ttl_ms)
+        self.answers.wait(PATIENCE)
         if self.refusals > 0:
             self.refusals -= 1
             context.abort(grpc.StatusCode.UNAVAILABLE, "not yet")
@@ -316,6 +326,31 @@ class Faked(unittest.TestCase):
         self.fake.refusals = 3
         self.fake.breaks.set()
         eventually(lambda: len(self.fake.renewals) >= 4, "an answer")
+        self.assertEqual(self.client.lost, [])
+
+    def test_what_its_holder_renews_is_not_made_less(self):
+        """Though nothing on the stream has confirmed that it was taken."""
+        stock = self.client.stock(1)
+        for waits in (False, True):
+            eventually(lambda: self.client.state(stock)[0] == 1, "1 in stock")
+            lease = self.client.take(stock)
+            eventually(lambda: self.fake.told, "what was taken")
+            self.fake.told, self.fake.renewals = [], []
+            if waits:
+                self.fake.answers.clear()
+            renewal = threading.Thread(target=self.client.renew,
+                                       args=(lease, 8 * 3600000))
+            renewal.start()
+            eventually(lambda: self.fake.renewals, "a renewal")
+            if not waits:
+                renewal.join()
+            self.fake.breaks.set()
+            eventually(lambda: self.client.state(stock)[0] == 1, "a new stream")
+            time.sleep(0.2)
+            self.fake.answers.set()
+            renewal.join()
+            time.sleep(0.2)
+            self.assertEqual(self.fake.renewals, [8 * 3600000])
         self.assertEqual(self.client.lost, [])
 
     def test_no_answer_is_no_end(self):
