@@ -52,7 +52,7 @@ struct wp_job {
     void (*over)(struct wp_job *job);
     void *ctx;
     uint64_t number;             /* Of over's. */
-    uint8_t token[WP_TOKEN_LEN]; /* Of a renewal. */
+    uint8_t token[WP_TOKEN_LEN]; /* Of a renewal or a release. */
     bool is_done;                /* Guarded by the client's lock. */
     pthread_cond_t done;
     struct wp_h2_call call;
@@ -140,10 +140,11 @@ void wp_job_init(struct wp_job *job, struct warmpool *client,
 void wp_job_renew(struct wp_job *job, const uint8_t token[WP_TOKEN_LEN],
                   int64_t ttl_ms);
 void wp_job_release(struct wp_job *job, const uint8_t token[WP_TOKEN_LEN]);
-/* Is somebody's own renewal of that lease queued or under way? The client's
+/* Has its holder such a call for that lease queued or under way? The client's
  * thread, without the lock. */
-WP_MUST_CHECK bool wp_job_renews(struct warmpool *client,
-                                 const uint8_t token[WP_TOKEN_LEN]);
+WP_MUST_CHECK bool wp_job_pends(struct warmpool *client,
+                                enum wp_method_of_client method,
+                                const uint8_t token[WP_TOKEN_LEN]);
 /* Any thread; the client's lock is not held. */
 void wp_job_queue(struct wp_job *job);
 /* Queues the job and waits for its end; its status, and error filled. Any
@@ -174,9 +175,9 @@ int64_t wp_stock_turn(struct warmpool_stock *stock, int64_t now_ns);
 void wp_stock_cut(struct warmpool_stock *stock);
 /* There is none, for why. Under the client's lock. */
 void wp_stock_unreachable(struct warmpool_stock *stock, const char *why);
-/* The holder of that lease has renewed it: it is held, if this stock had it.
- * Under the client's lock. */
-void wp_stock_renewed(struct warmpool_stock *stock,
+/* The holder of that lease has renewed or released it: if this stock had it,
+ * nothing is to be found out any more. Under the client's lock. */
+void wp_stock_settled(struct warmpool_stock *stock,
                       const uint8_t token[WP_TOKEN_LEN]);
 /* After a turn: is it closed, with nothing under way? Then it has left the
  * client when the lock is free. Under the lock. */

@@ -49,24 +49,19 @@ wp_job_release(struct wp_job *job, const uint8_t token[WP_TOKEN_LEN])
     struct wp_wire_release_request request;
 
     memcpy(request.token, token, WP_TOKEN_LEN);
+    memcpy(job->token, token, WP_TOKEN_LEN);
     job->call.request_len =
         wp_wire_pack_release_request(&request, job->request + WP_H2_FRAME_HEAD);
 }
 
-/* Of who has the lease, not of a stock. */
 static bool
-is_holders_renewal(const struct wp_job *job)
-{
-    return job->method == WP_CALL_RENEW && job->over == NULL;
-}
-
-static bool
-is_one_of(const struct wp_list *jobs, const uint8_t token[WP_TOKEN_LEN])
+is_one_of(const struct wp_list *jobs, enum wp_method_of_client method,
+          const uint8_t token[WP_TOKEN_LEN])
 {
     for (struct wp_list *node = jobs->next; node != jobs; node = node->next) {
         const struct wp_job *job = WP_CONTAINER_OF(node, struct wp_job, node);
 
-        if (is_holders_renewal(job) &&
+        if (job->method == method && job->over == NULL &&
             memcmp(job->token, token, WP_TOKEN_LEN) == 0) {
             return true;
         }
@@ -75,16 +70,18 @@ is_one_of(const struct wp_list *jobs, const uint8_t token[WP_TOKEN_LEN])
 }
 
 bool
-wp_job_renews(struct warmpool *client, const uint8_t token[WP_TOKEN_LEN])
+wp_job_pends(struct warmpool *client, enum wp_method_of_client method,
+             const uint8_t token[WP_TOKEN_LEN])
 {
     bool queued;
 
     (void)pthread_mutex_lock(&client->lock);
-    queued = is_one_of(&client->queue, token);
+    queued = is_one_of(&client->queue, method, token);
     (void)pthread_mutex_unlock(&client->lock);
-    return queued || is_one_of(&client->under_way, token);
+    return queued || is_one_of(&client->under_way, method, token);
 }
 
+/* The job is its holder's, not a stock's own. */
 static void
 tell_stocks(struct wp_job *job)
 {
@@ -93,7 +90,7 @@ tell_stocks(struct wp_job *job)
     (void)pthread_mutex_lock(&client->lock);
     for (struct wp_list *node = client->stocks.next; node != &client->stocks;
          node = node->next) {
-        wp_stock_renewed(wp_stock_of(node), job->token);
+        wp_stock_settled(wp_stock_of(node), job->token);
     }
     (void)pthread_mutex_unlock(&client->lock);
 }
@@ -175,7 +172,8 @@ call_done(struct wp_h2_call *call)
     if (call->status == WP_H2_NO_STATUS) {
         wp_job_again(job);
     } else {
-        if (is_holders_renewal(job) && call->status == WARMPOOL_OK) {
+        if (job->over == NULL && call->status == WARMPOOL_OK &&
+            (job->method == WP_CALL_RENEW || job->method == WP_CALL_RELEASE)) {
             tell_stocks(job);
         }
         end_job(job);

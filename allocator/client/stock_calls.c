@@ -219,12 +219,13 @@ settle_slot(struct warmpool_stock *stock, uint32_t i, int64_t now_ns)
     if (stock->slots[i].told) {
         return WP_TIME_NEVER; /* The answer comes. */
     }
-    if (taken && stock->slots[i].held) {
+    if (taken && stock->slots[i].settled) {
         wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_FREE);
         return WP_TIME_NEVER;
     }
     /* What a holder asks for is not to be made less by a renewal of ours. */
-    if (taken ? wp_job_renews(stock->client, stock->slots[i].lease.token)
+    if (taken ? wp_job_pends(stock->client, WP_CALL_RENEW,
+                             stock->slots[i].lease.token)
               : state != WP_STOCK_SLOT_OLD) {
         return wp_time_add(now_ns, LOOK_AGAIN_NS);
     }
@@ -263,7 +264,7 @@ wp_stock_settle_orphans(struct warmpool_stock *stock, int64_t now_ns)
 }
 
 void
-wp_stock_renewed(struct warmpool_stock *stock,
+wp_stock_settled(struct warmpool_stock *stock,
                  const uint8_t token[WP_TOKEN_LEN])
 {
     for (uint32_t i = 0; i < WP_STOCK_SLOTS; i++) {
@@ -271,7 +272,7 @@ wp_stock_renewed(struct warmpool_stock *stock,
 
         if (wp_stock_slot_state(stock, i) == WP_STOCK_SLOT_TAKEN &&
             memcmp(slot->lease.token, token, WP_TOKEN_LEN) == 0) {
-            slot->held = true;
+            slot->settled = true;
         }
     }
 }

@@ -31,7 +31,7 @@ note_lease(struct warmpool_stock *stock, const struct wp_wire_lease_ahead *in)
     }
     slot->number = in->number;
     slot->told = false;
-    slot->held = false;
+    slot->settled = false;
     wp_client_lease(in->claim_id, in->grant, &slot->lease);
     wp_stock_set_deadline(stock, slot, in->grant->deadline_wall_ms);
     wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_STOCKED);

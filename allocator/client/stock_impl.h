@@ -53,7 +53,7 @@ struct wp_stock_slot {
     _Atomic(int64_t) useful_ns; /* Until then it may be taken. */
     int64_t ask_ns; /* Without a stream: whether it is held, from then on. */
     bool told; /* That it was taken, on this stream; or it is being settled. */
-    bool held; /* It was taken, and its holder has renewed it. */
+    bool settled; /* It was taken, and its holder has renewed or released it. */
     struct warmpool_lease lease;
 };
 
@@ -142,7 +142,8 @@ void wp_stock_set_deadline(struct warmpool_stock *stock,
  * The same. */
 void wp_stock_set_left(struct warmpool_stock *stock, struct wp_stock_slot *slot,
                        int64_t at_ns, int64_t left_ns);
-/* A lease that was taken is not held: tells options.lost, and frees the slot.
+/* A lease that was taken is not held: tells options.lost, but where its holder
+ * has released it, and frees the slot.
  * The client's thread. */
 void wp_stock_lose(struct warmpool_stock *stock, uint32_t i);
 

@@ -85,8 +85,11 @@ wp_stock_set_deadline(struct warmpool_stock *stock, struct wp_stock_slot *slot,
 void
 wp_stock_lose(struct warmpool_stock *stock, uint32_t i)
 {
-    if (stock->options.lost != NULL) {
-        stock->options.lost(stock->options.ctx, stock->slots[i].lease.claim_id);
+    const struct wp_stock_slot *slot = &stock->slots[i];
+
+    if (stock->options.lost != NULL && !slot->settled &&
+        !wp_job_pends(stock->client, WP_CALL_RELEASE, slot->lease.token)) {
+        stock->options.lost(stock->options.ctx, slot->lease.claim_id);
     }
     wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_FREE);
 }

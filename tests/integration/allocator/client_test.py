@@ -237,6 +237,7 @@ class Fake:
         self.told = []  # What it was told to be taken.
         self.renewals = []  # Their ttl_ms.
         self.refusals = 0  # How many renewals are to be refused.
+        self.refuses_by = grpc.StatusCode.UNAVAILABLE
         self.authorization = None  # Of the last release.
         self.answers = threading.Event()  # Renewals.
         self.answers.set()
@@ -297,7 +298,7 @@ class Fake:
         self.answers.wait(PATIENCE)
         if self.refusals > 0:
             self.refusals -= 1
-            context.abort(grpc.StatusCode.UNAVAILABLE, "not yet")
+            context.abort(self.refuses_by, "not now")
         return pb.RenewResponse(token=request.token, fence=1,
                                 deadline_unix_ms=self.deadline(request.ttl_ms))
 
@@ -352,6 +353,21 @@ class Faked(unittest.TestCase):
             time.sleep(0.2)
             self.assertEqual(self.fake.renewals, [8 * 3600000])
         self.assertEqual(self.client.lost, [])
+
+    def test_what_its_holder_releases_is_not_lost(self):
+        stock = self.client.stock(1)
+        eventually(lambda: self.client.state(stock)[0] == 1, "1 in stock")
+        lease = self.client.take(stock)
+        self.assertEqual(self.client.release(lease), OK)
+        self.fake.refusals, self.fake.refuses_by = 1, grpc.StatusCode.NOT_FOUND
+        self.fake.breaks.set()
+        eventually(lambda: self.client.state(stock)[0] == 1, "a new stream")
+        time.sleep(0.2)
+        self.assertEqual(self.client.lost, [])
+        # What nobody has released is.
+        lease = self.client.take(stock)
+        self.fake.breaks.set()
+        eventually(lambda: self.client.lost == [lease.claim_id], "a loss")
 
     def test_no_answer_is_no_end(self):
         """A lease in stock that cannot be renewed yet stays there."""
