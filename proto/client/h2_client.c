@@ -374,6 +374,28 @@ conn_recv(struct wp_h2_conn *conn, uint8_t *bytes, size_t len, int flags)
 }
 
 static enum wp_status
+failed(const struct wp_h2_conn *conn, const char *what, struct wp_err *err)
+{
+    return conn->tls != NULL && errno == EPROTO
+               ? wp_h2_tls_error(err)
+               : wp_err_sys(err, WP_UNAVAILABLE, errno, "%s", what);
+}
+
+/* What the other end has said before it left says why. */
+static enum wp_status
+send_failed(struct wp_h2_conn *conn, struct wp_err *err)
+{
+    int saved = errno;
+
+    if (conn->tls != NULL && errno != EPROTO &&
+        (conn_recv(conn, conn->h2->in, WP_H2_IN_SIZE, 0) >= 0 ||
+         errno != EPROTO)) {
+        errno = saved;
+    }
+    return failed(conn, "send", err);
+}
+
+static enum wp_status
 flush(struct wp_h2_conn *conn, struct wp_err *err)
 {
     while (conn->out_sent < conn->out_len || fill(conn)) {
@@ -385,7 +407,7 @@ flush(struct wp_h2_conn *conn, struct wp_err *err)
             return WP_OK;
         }
         if (n < 0) {
-            return wp_err_sys(err, WP_UNAVAILABLE, errno, "send");
+            return send_failed(conn, err);
         }
         conn->out_sent += (size_t)n;
     }
@@ -405,7 +427,7 @@ receive(struct wp_h2_conn *conn, int flags, struct wp_err *err)
             return WP_OK;
         }
         if (n < 0) {
-            return wp_err_sys(err, WP_UNAVAILABLE, errno, "receive");
+            return failed(conn, "receive", err);
         }
         if (n == 0) {
             return wp_err_set(err, WP_UNAVAILABLE,

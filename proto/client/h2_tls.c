@@ -203,6 +203,10 @@ outcome(SSL *ssl, int n)
         return n;
     }
     reason = SSL_get_error(ssl, n);
+    if (reason == SSL_ERROR_SSL) {
+        errno = EPROTO; /* wp_h2_tls_error has the words. */
+        return -1;
+    }
     ERR_clear_error();
     if (reason == SSL_ERROR_ZERO_RETURN) {
         return 0;
@@ -211,6 +215,12 @@ outcome(SSL *ssl, int n)
                 ? EAGAIN
                 : ECONNRESET;
     return -1;
+}
+
+enum wp_status
+wp_h2_tls_error(struct wp_err *err)
+{
+    return refused(err, WP_UNAVAILABLE, "TLS", NULL);
 }
 
 ssize_t

@@ -26,8 +26,11 @@ void *wp_h2_tls_connect(const struct wp_h2_tls *tls, int fd,
                         struct wp_err *err);
 void wp_h2_tls_close(void *conn); /* NULL is fine. The socket stays open. */
 
-/* As send and recv on a socket that does not block: -1 and errno. */
+/* As send and recv on a socket that does not block: -1 and errno. EPROTO: see
+ * wp_h2_tls_error. */
 ssize_t wp_h2_tls_send(void *conn, const uint8_t *bytes, size_t len);
 ssize_t wp_h2_tls_recv(void *conn, uint8_t *bytes, size_t len);
+/* Right after that, on the same thread: what the other end objects to. */
+enum wp_status wp_h2_tls_error(struct wp_err *err);
 
 #endif

@@ -513,6 +513,21 @@ class Credentials(unittest.TestCase):
         eventually(lambda: server.done, "a handshake")
 
 
+    def test_a_certificate_that_is_asked_for(self):
+        """The server's own word is told, which comes after the handshake."""
+        directory = tempfile.mkdtemp(prefix="wp-tls-")
+        self.addCleanup(shutil.rmtree, directory)
+        certificates = rig.Certificates(directory)
+        server = Handshakes(self, certificates)
+        server.context.load_verify_locations(certificates.path("ca.pem"))
+        server.context.verify_mode = ssl.CERT_REQUIRED
+        client = Client(self, server.address, tls_name=b"localhost",
+                        tls_ca=certificates.path("ca.pem").encode())
+        stock = client.stock(1)
+        eventually(lambda: client.state(stock)[1] == UNAVAILABLE and
+                   b"certificate required" in client.error.message, "why")
+
+
 class Handshakes:
     """TLS that ends after the handshake."""
 
