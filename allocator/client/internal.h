@@ -153,9 +153,6 @@ WP_MUST_CHECK int wp_job_run(struct wp_job *job, struct warmpool_error *error);
 /* Ends the job, which is in no list, with that code: it is its owner's from
  * here on. The client's thread. */
 void wp_job_fail(struct wp_job *job, int code, const char *why);
-/* The job, which is in no list, was not answered: every call is idempotent, so
- * it is queued again, or fails when that was too often. The client's thread. */
-void wp_job_again(struct wp_job *job);
 
 /* --- thread.c --- */
 

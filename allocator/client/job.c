@@ -149,8 +149,10 @@ wp_job_fail(struct wp_job *job, int code, const char *why)
     end_job(job);
 }
 
-void
-wp_job_again(struct wp_job *job)
+/* The job, which is in no list, was not answered: every call is idempotent, so
+ * it is queued again, or fails when that was too often. The client's thread. */
+static void
+try_again(struct wp_job *job)
 {
     if (++job->tries > TRIES_MAX) {
         wp_job_fail(job, WARMPOOL_UNAVAILABLE,
@@ -170,7 +172,7 @@ call_done(struct wp_h2_call *call)
 
     wp_list_remove(&job->node);
     if (call->status == WP_H2_NO_STATUS) {
-        wp_job_again(job);
+        try_again(job);
     } else {
         if (job->over == NULL && call->status == WARMPOOL_OK &&
             (job->method == WP_CALL_RENEW || job->method == WP_CALL_RELEASE)) {
