@@ -249,9 +249,7 @@ warmpool_disconnect(struct warmpool *client)
     if (client == NULL) {
         return;
     }
-    while (client->stocks.next != &client->stocks) {
-        warmpool_stock_close(wp_stock_of(client->stocks.next));
-    }
+    wp_stock_close_all(client);
     (void)pthread_mutex_lock(&client->lock);
     client->closing = true;
     (void)pthread_mutex_unlock(&client->lock);

@@ -172,6 +172,8 @@ int64_t wp_stock_turn(struct warmpool_stock *stock, int64_t now_ns);
 void wp_stock_cut(struct warmpool_stock *stock);
 /* There is none, for why. Under the client's lock. */
 void wp_stock_unreachable(struct warmpool_stock *stock, const char *why);
+/* As warmpool_stock_close, all of the client's at once. */
+void wp_stock_close_all(struct warmpool *client);
 /* The holder of that lease has renewed or released it: if this stock had it,
  * nothing is to be found out any more. Under the client's lock. */
 void wp_stock_settled(struct warmpool_stock *stock,

@@ -68,6 +68,31 @@ warmpool_stock_close(struct warmpool_stock *stock)
     free(stock);
 }
 
+/* One that has left is in no list of the client's any more. */
+void
+wp_stock_close_all(struct warmpool *client)
+{
+    struct warmpool_stock *all = NULL;
+
+    (void)pthread_mutex_lock(&client->lock);
+    for (struct wp_list *node = client->stocks.next; node != &client->stocks;
+         node = node->next) {
+        struct warmpool_stock *stock = wp_stock_of(node);
+
+        stock->closing = true;
+        stock->next_closed = all;
+        all = stock;
+    }
+    (void)pthread_mutex_unlock(&client->lock);
+    wp_client_wake(client);
+    while (all != NULL) {
+        struct warmpool_stock *next = all->next_closed;
+
+        warmpool_stock_close(all);
+        all = next;
+    }
+}
+
 /* The client's thread is to tell the daemon of it. It dozes when nothing was
  * taken for a while, and is woken by the first who does. Both sides are
  * sequentially consistent: either the thread finds this slot before it rests,

@@ -85,6 +85,7 @@ struct warmpool_stock {
     /* Under the client's lock. */
     bool closing;
     bool left;
+    struct warmpool_stock *next_closed; /* Of wp_stock_close_all. */
 
     /* The client's thread's. */
     uint32_t tail; /* The next place to put into. */

@@ -73,8 +73,8 @@ struct warmpool_lease {
  * made anew by itself, once there is something to do. Reads the environment. */
 struct warmpool *warmpool_connect(const struct warmpool_options *options,
                                   struct warmpool_error *error);
-/* Closes its stocks first, as warmpool_stock_close does. No other thread may
- * use the client any more. NULL is fine. */
+/* Closes its stocks first, all at once, as warmpool_stock_close does. No other
+ * thread may use the client any more. NULL is fine. */
 void warmpool_disconnect(struct warmpool *client);
 
 /* Leases a sandbox of the pool ("name", or "namespace/name"). claim_id: chosen

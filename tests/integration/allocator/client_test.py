@@ -424,6 +424,14 @@ class Clients(unittest.TestCase):
         self.proxy.swallow()
         self.assertTrue(self.client.claim(b"three"), self.client.error.message)
 
+    def test_stocks_of_a_client_that_leaves_wait_at_once(self):
+        for stock in [self.client.stock(1) for _ in range(10)]:
+            self.fill(stock, 1)
+        self.proxy.swallow()
+        begun = time.monotonic()
+        self.client.disconnect()
+        self.assertLess(time.monotonic() - begun, 10)  # 2, and not 20.
+
     def test_who_is_hung_up_on_comes_seldom(self):
         """And calls wait for as long as they may."""
         stock = self.client.stock(4)
