@@ -198,6 +198,7 @@ take_finish(struct wp_rpc_post *post)
     if ((atomic_load_explicit(&call->flags, memory_order_acquire) &
          WP_RPC_WRITING) != 0) {
         call->finish_due = true;
+        look_again(call);
     } else {
         answer(call);
     }
@@ -310,7 +311,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     if (call->closed) {
         return;
     }
-    if (call->done) { /* The answer was not taken. */
+    if (call->done || call->finish_due) { /* The answer was not taken. */
         wp_h2_stream_reset(&call->stream);
     } else if (!call->started) {
         wp_rpc_call_fail(call, WP_DEADLINE_EXCEEDED,
@@ -334,10 +335,8 @@ set_timer(struct wp_rpc_call *call)
         call->has_deadline ? call->base.deadline_ns : WP_TIME_NEVER;
     struct timeval tv;
 
-    if (call->done) {
-        due_ns = wp_rpc_call_method(call)->kind == WP_RPC_UNARY
-                     ? now_ns + TRANSFER_NS
-                     : due_ns;
+    if (call->done || call->finish_due) {
+        due_ns = now_ns + TRANSFER_NS;
     } else if (!call->started && due_ns > call->opened_ns + ARRIVAL_NS) {
         due_ns = call->opened_ns + ARRIVAL_NS;
     }

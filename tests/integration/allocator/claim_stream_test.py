@@ -180,6 +180,32 @@ class ClaimStreams(unittest.TestCase):
         again.end()
         self.assertEqual(again.code(), grpc.StatusCode.OK)
 
+    def test_an_end_that_is_not_taken_is_dropped(self):
+        """By who opens no window, and is heard all the same. A half minute."""
+        target = {"kind": "unix", "address": self.daemon.grpc_path}
+        with wire.dial(target, PATIENCE) as sock:
+            sock.sendall(wire.PREFACE + wire.frame(  # INITIAL_WINDOW_SIZE: 0
+                wire.SETTINGS, 0, 0, b"\0\4" + bytes(4)))
+            for stream, resume in ((1, False), (3, True)):
+                opening = pb.ClaimStreamRequest(open=pb.ClaimStreamOpen(
+                    pool=POOL, stream_id="s", ahead=4, resume=resume))
+                sock.sendall(
+                    wire.frame(wire.HEADERS, wire.END_HEADERS, stream,
+                               wire.fields(b"/warmpool.v1.Allocator/"
+                                           b"ClaimStream", target)) +
+                    wire.frame(wire.DATA, 0, stream, wire.message(
+                        opening.SerializeToString())))
+                eventually(lambda: streams(self.daemon) == (1, 0, 4), "4 ahead")
+            with sock.makefile("rb") as frames:
+                while True:
+                    head = frames.read(9)
+                    frames.read(int.from_bytes(head[:3], "big"))
+                    if head[3] == wire.RST:
+                        break
+            # The other has taken over, and has not ended.
+            self.assertEqual(head[8], 1)
+            self.assertEqual(streams(self.daemon), (1, 0, 4))
+
     def test_an_end_in_the_middle_of_a_message_is_a_break(self):
         """What it would have said is not known: nothing is given back yet."""
         target = {"kind": "unix", "address": self.daemon.grpc_path}
