@@ -75,7 +75,8 @@ find_token(struct warmpool *client, const struct warmpool_options *options,
     return wp_credentials_keep(said, &client->files.token);
 }
 
-/* The certificate's name, as said or the address' host. */
+/* The certificate's name, as said or the address' host. What stands between may
+ * find its way by the same name. */
 static bool
 find_tls(struct warmpool *client, const struct warmpool_options *options)
 {
@@ -85,6 +86,11 @@ find_tls(struct warmpool *client, const struct warmpool_options *options)
     const char *colon = strrchr(address, ':');
     int len = colon != NULL ? (int)(colon - address) : (int)strlen(address);
 
+    if (options->tls_ca != NULL && options->tls_name != NULL) {
+        files->authority = files->tls_name;
+    } else if (options->tls_ca != NULL && strncmp(address, "unix:", 5) != 0) {
+        files->authority = address;
+    }
     if (options->tls_name != NULL) {
         (void)snprintf(files->tls_name, cap, "%s", options->tls_name);
     } else if (len > 2 && address[0] == '[') { /* IPv6 */
@@ -149,6 +155,7 @@ open_connection(struct warmpool *client, struct wp_err *err)
         .connections = 1,
         .tls = client->tls,
         .authorization = client->authorization,
+        .authority = client->files.authority,
         .on_lost = wp_client_lost,
         .ctx = client,
     };

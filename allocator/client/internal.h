@@ -67,6 +67,7 @@ struct wp_client_files {
     char *tls_cert;
     char *tls_key;
     char tls_name[256];
+    const char *authority; /* Borrowed; NULL: a host of this machine. */
     char *token;
     bool token_may_lack;
 };

@@ -189,7 +189,9 @@ wp_h2_method_within(struct wp_h2 *h2, const char *path, const char *timeout)
     headers[0] = header(":method", "POST");
     headers[1] = header(":scheme", h2->config.tls != NULL ? "https" : "http");
     headers[2] = header(":path", path);
-    headers[3] = header(":authority", "localhost");
+    headers[3] =
+        header(":authority", h2->config.authority != NULL ? h2->config.authority
+                                                          : "localhost");
     headers[4] = header("te", "trailers");
     headers[5] = header("content-type", "application/grpc");
     if (timeout != NULL) {

@@ -72,7 +72,8 @@ struct wp_h2_config {
     /* NULL or empty: none; "Bearer ...". Borrowed; it may change while there is
      * no connection, and is looked at when one is made. */
     const char *authorization;
-    const char *timeout; /* NULL: none; as grpc-timeout. Borrowed. */
+    const char *authority; /* NULL: "localhost". Borrowed. */
+    const char *timeout;   /* NULL: none; as grpc-timeout. Borrowed. */
     /* Connection conn is gone, for err. NULL: that ends the run. */
     void (*on_lost)(void *ctx, unsigned conn, const struct wp_err *err);
     void *ctx;

@@ -238,7 +238,7 @@ class Fake:
         self.renewals = []  # Their ttl_ms.
         self.refusals = 0  # How many renewals are to be refused.
         self.refuses_by = grpc.StatusCode.UNAVAILABLE
-        self.authorization = None  # Of the last release.
+        self.authorization = self.authority = None  # Of the last release.
         self.answers = threading.Event()  # Renewals.
         self.answers.set()
         self.pool = futures.ThreadPoolExecutor(16)
@@ -246,7 +246,8 @@ class Fake:
         test.addCleanup(lambda: self.server.stop(0).wait())
         self.serve(self.address)
 
-    def serve(self, address):
+    def serve(self, address, credentials=None):
+        """Its port."""
         self.server = grpc.server(self.pool)
         self.server.add_generic_rpc_handlers((
             grpc.method_handlers_generic_handler("warmpool.v1.Allocator", {
@@ -259,8 +260,10 @@ class Fake:
                 "Release": grpc.unary_unary_rpc_method_handler(
                     self.release, pb.ReleaseRequest.FromString,
                     lambda m: m.SerializeToString())}),))
-        self.server.add_insecure_port(address)
+        port = (self.server.add_secure_port(address, credentials)
+                if credentials else self.server.add_insecure_port(address))
         self.server.start()
+        return port
 
     def deadline(self, ttl_ms):
         return int(time.time() * 1000) + ttl_ms - self.behind_ms
@@ -291,6 +294,8 @@ class Fake:
     def release(self, request, context):
         self.authorization = dict(context.invocation_metadata()).get(
             "authorization")
+        # No public name of grpcio's tells it.
+        self.authority = context._rpc_event.call_details.host.decode()
         return pb.ReleaseResponse()
 
     def renew(self, request, context):
@@ -520,6 +525,22 @@ class Credentials(unittest.TestCase):
         os.rename(new.path("ca.pem"), old.path("ca.pem"))
         eventually(lambda: server.done, "a handshake")
 
+
+    def test_the_name_that_is_asked_for(self):
+        """A proxy that has several daemons behind it goes by that."""
+        fake = Fake(self)
+        certificates = rig.Certificates(fake.dir)
+        ca = certificates.path("ca.pem").encode()
+        with open(certificates.path("server.key"), "rb") as key, open(
+                certificates.path("server.pem"), "rb") as chain:
+            fake.server.stop(0).wait()
+            port = fake.serve("127.0.0.1:0", grpc.ssl_server_credentials(
+                [(key.read(), chain.read())]))
+        for more, authority in (({}, f"127.0.0.1:{port}"),
+                                ({"tls_name": b"localhost"}, "localhost")):
+            client = Client(self, f"127.0.0.1:{port}", tls_ca=ca, **more)
+            self.assertEqual(client.release(Lease()), OK)
+            self.assertEqual(fake.authority, authority)
 
     def test_a_certificate_that_is_asked_for(self):
         """The server's own word is told, which comes after the handshake."""
