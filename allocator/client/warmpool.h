@@ -27,7 +27,7 @@ enum {
     WARMPOOL_UNAVAILABLE = 14,       /* The daemon is not there, or leaves. */
 
     WARMPOOL_TOKEN_LEN = 68,
-    WARMPOOL_AHEAD_MAX = 256,
+    WARMPOOL_AHEAD_MAX = 256
 };
 
 struct warmpool;       /* A client. */

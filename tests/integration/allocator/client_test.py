@@ -686,15 +686,15 @@ class Installed(unittest.TestCase):
         with open(source, "w", encoding="ascii") as handle:
             handle.write("#include <warmpool.h>\nint main() {\n"
                          "    warmpool_error error;\n"
-                         "    warmpool_options options = {};\n"
+                         "    warmpool_options options = warmpool_options();\n"
                          "    options.address = \"unix:/nowhere/at.all\";\n"
-                         "    return warmpool_connect(&options, &error) != "
-                         "nullptr ||\n"
+                         "    return warmpool_connect(&options, &error) != 0 ||\n"
                          "           error.code != WARMPOOL_UNAVAILABLE;\n}\n")
-        self.run_well(
-            self.build("cxx", "c++", source,
-                       *self.flags("--cflags", "--libs", "warmpool")),
-            LD_LIBRARY_PATH=self.libraries)
+        for standard in ("c++98", "c++20"):
+            self.run_well(
+                self.build(standard, "c++", "-std=" + standard, source,
+                           *self.flags("--cflags", "--libs", "warmpool")),
+                LD_LIBRARY_PATH=self.libraries)
 
 
 if __name__ == "__main__":
