@@ -264,6 +264,7 @@ connect_lane(struct wp_lane *lane, struct grpc *grpc, struct wp_err *err)
         .connections = wp_lane_connections(&lane->config),
         .tls = lane->config.tls,
         .authorization = lane->config.authorization,
+        .authority = lane->config.tls != NULL ? lane->config.target : NULL,
         .timeout = grpc->timeout_text,
         .on_lost = on_lost,
         .ctx = lane,
