@@ -117,6 +117,7 @@ WP_MUST_CHECK bool wp_client_pool(const char *pool, struct wp_pool_name *out,
                                   struct warmpool_error *error);
 /* Has the client's thread look. Any thread. */
 void wp_client_wake(struct warmpool *client);
+/* Monotonic; the time in which the machine sleeps counts. No system call. */
 int64_t wp_client_now_ns(void);
 /* claim_id: at most WP_CLAIM_ID_MAX bytes, as the wire's are. */
 void wp_client_lease(struct wp_str claim_id, const struct wp_grant *grant,

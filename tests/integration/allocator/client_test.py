@@ -633,6 +633,48 @@ class Refusals(unittest.TestCase):
                          tls_name="other.example")
 
 
+SLEEPS = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <warmpool.h>
+
+static volatile long slept_s;
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+    long failed = syscall(SYS_clock_gettime, id, ts);
+
+    if (id == CLOCK_BOOTTIME || id == CLOCK_REALTIME) {
+        ts->tv_sec += slept_s;
+    }
+    return (int)failed;
+}
+
+int main(void)
+{
+    const struct warmpool_stock_options wanted = {
+        .pool = "quickstart", .ahead = 4, .ttl_ms = 60000};
+    struct warmpool *client = warmpool_connect(NULL, NULL);
+    struct warmpool_stock *stock = warmpool_stock_open(client, &wanted, NULL);
+    struct warmpool_lease lease;
+    int awake;
+    int asleep;
+
+    while (warmpool_stock_state(stock, NULL) < 4) {
+        usleep(1000);
+    }
+    awake = warmpool_stock_take(stock, &lease);
+    slept_s = 50;
+    asleep = warmpool_stock_take(stock, &lease);
+    slept_s = 0;
+    warmpool_disconnect(client);
+    return awake && !asleep ? 0 : 1;
+}
+"""
+
+
 class Installed(unittest.TestCase):
     """Programs that are built with what is installed."""
 
@@ -680,6 +722,20 @@ class Installed(unittest.TestCase):
                                  LD_LIBRARY_PATH=self.libraries,
                                  WARMPOOL_ADDRESS="unix:" + daemon.grpc_path)
             self.assertIn("100 claims", said)
+
+    def test_what_ends_while_the_machine_sleeps(self):
+        """A clock of the program's own stands for the machine's."""
+        source = os.path.join(self.prefix, "sleeps.c")
+        with open(source, "w", encoding="ascii") as handle:
+            handle.write(SLEEPS)
+        program = self.build(
+            "sleeps", "cc", source,
+            *self.flags("--cflags", "--libs", "warmpool"))
+        daemon = Daemon("--synthetic", replicas=SIZE)
+        self.addCleanup(daemon.clean)
+        daemon.wait_full(SIZE)
+        self.run_well(program, LD_LIBRARY_PATH=self.libraries,
+                      WARMPOOL_ADDRESS="unix:" + daemon.grpc_path)
 
     def test_cxx(self):
         source = os.path.join(self.prefix, "x.cc")
