@@ -155,8 +155,12 @@ static void
 try_again(struct wp_job *job)
 {
     if (++job->tries > TRIES_MAX) {
-        wp_job_fail(job, WARMPOOL_UNAVAILABLE,
-                    "the daemon ends the call without an answer");
+        char text[sizeof job->details];
+
+        (void)snprintf(text, sizeof text,
+                       "the daemon ends the call without an answer%s%.180s",
+                       job->details[0] != '\0' ? ": " : "", job->details);
+        wp_job_fail(job, WARMPOOL_UNAVAILABLE, text);
         return;
     }
     (void)pthread_mutex_lock(&job->client->lock);

@@ -116,6 +116,26 @@ wp_stock_unreachable(struct warmpool_stock *stock, const char *why)
     wp_stock_set_lacking(stock, WARMPOOL_UNAVAILABLE, why);
 }
 
+/* Why the stream has ended, which is not ours to end. */
+static void
+note_end(struct warmpool_stock *stock, int status)
+{
+    char text[sizeof stock->details];
+
+    if (status == WARMPOOL_OK) {
+        (void)snprintf(text, sizeof text, "the daemon ended the stream");
+        status = WARMPOOL_UNAVAILABLE;
+    } else if (status == WP_H2_NO_STATUS) {
+        (void)snprintf(text, sizeof text,
+                       "the daemon ends the stream without an answer%s%.180s",
+                       stock->details[0] != '\0' ? ": " : "", stock->details);
+        status = WARMPOOL_UNAVAILABLE;
+    } else {
+        (void)snprintf(text, sizeof text, "%s", stock->details);
+    }
+    wp_stock_note_lacking(stock, status, text);
+}
+
 static void
 stream_done(struct wp_h2_call *call)
 {
@@ -128,14 +148,7 @@ stream_done(struct wp_h2_call *call)
         stock->resumes = false;
         return;
     }
-    if (call->status != WP_H2_NO_STATUS) {
-        wp_stock_note_lacking(
-            stock,
-            call->status != WARMPOOL_OK ? call->status : WARMPOOL_UNAVAILABLE,
-            call->status != WARMPOOL_OK ? stock->details
-                                        : "the daemon ended the "
-                                          "stream");
-    }
+    note_end(stock, call->status);
     if (call->status != WP_H2_NO_STATUS && stock->resumes) {
         wp_stock_orphan_all(stock);
     }

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/client/h2_parts.h"
@@ -40,6 +41,16 @@ take_details(struct wp_h2_call *call, const uint8_t *value, size_t len)
     call->details[n] = '\0';
 }
 
+/* Who stands before a gRPC server answers in its own way. */
+static void
+take_http_status(struct wp_h2_call *call, const uint8_t *value, size_t len)
+{
+    if (call->details != NULL && !(len == 3 && memcmp(value, "200", 3) == 0)) {
+        (void)snprintf(call->details, call->details_cap, "HTTP status %.*s",
+                       len < 8 ? (int)len : 8, (const char *)value);
+    }
+}
+
 static int /* NOLINTNEXTLINE(readability-function-size): nghttp2's. */
 on_header(nghttp2_session *session, const nghttp2_frame *frame,
           const uint8_t *name, size_t name_len, const uint8_t *value,
@@ -51,6 +62,9 @@ on_header(nghttp2_session *session, const nghttp2_frame *frame,
     (void)flags;
     (void)user;
     call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    if (call != NULL && name_len == 7 && memcmp(name, ":status", 7) == 0) {
+        take_http_status(call, value, value_len);
+    }
     if (call != NULL && name_len == 12 &&
         memcmp(name, "grpc-message", 12) == 0) {
         take_details(call, value, value_len);

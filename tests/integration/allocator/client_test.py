@@ -633,6 +633,41 @@ class Refusals(unittest.TestCase):
                          tls_name="other.example")
 
 
+class Strangers(unittest.TestCase):
+    def test_who_is_no_grpc_server_is_told_of(self):
+        """As a proxy is whose daemon is not there."""
+        directory = tempfile.mkdtemp(prefix="wp-no-")
+        self.addCleanup(shutil.rmtree, directory)
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(directory + "/s")
+        listener.listen(8)
+
+        def serve():
+            with listener.accept()[0] as sock, sock.makefile("rb") as frames:
+                sock.sendall(wire.frame(wire.SETTINGS, 0, 0))
+                frames.read(len(wire.PREFACE))
+                while head := frames.read(9):
+                    frames.read(int.from_bytes(head[:3], "big"))
+                    if head[3] == wire.HEADERS:
+                        sock.sendall(wire.frame(  # :status 503
+                            wire.HEADERS, wire.END_STREAM | wire.END_HEADERS,
+                            int.from_bytes(head[5:], "big"), b"\x08\x03503"))
+        thread = threading.Thread(target=serve)
+        thread.start()
+        client = Client(self, f"unix:{directory}/s")
+        self.assertIsNone(client.claim(b"one"))
+        self.assertEqual(client.error.code, UNAVAILABLE)
+        self.assertIn(b"the call without an answer: HTTP status 503",
+                      client.error.message)
+        stock = client.stock(1)
+        eventually(lambda: client.state(stock) == (0, UNAVAILABLE), "why")
+        self.assertIn(b"the stream without an answer: HTTP status 503",
+                      client.error.message)
+        client.disconnect()
+        thread.join()
+
+
 SLEEPS = """
 #define _GNU_SOURCE
 #include <sys/syscall.h>
