@@ -10,7 +10,7 @@
 #include "proto/checkout/tree_image.h"
 
 enum {
-    HOPS_MAX = 16, /* Links one after the other. */
+    LOOKS_MAX = 32, /* Through the image, for one file. */
     PATH_BYTES = WP_TREE_PATH_MAX + 1,
 };
 
@@ -19,35 +19,102 @@ struct path {
     char bytes[PATH_BYTES];
 };
 
-/* Appends the parts of text; false: it leaves the tree, or is too long. */
+/* A way through the tree, as a reader goes it. */
+struct way {
+    struct path at;   /* So far, without "." and "..". */
+    struct path rest; /* What is still to be gone. */
+};
+
+/* Appends text, behind a slash when something is there; false: too long. */
 static bool
-walk(struct path *path, const char *text, size_t len)
+append(struct path *path, const char *text, size_t len)
 {
-    size_t at = 0;
+    size_t slash = path->len > 0 ? 1 : 0;
 
-    while (at < len) {
-        const char *slash = memchr(text + at, '/', len - at);
-        size_t part = slash != NULL ? (size_t)(slash - text) - at : len - at;
+    if (path->len + slash + len >= PATH_BYTES) {
+        return false;
+    }
+    path->bytes[path->len] = '/';
+    memcpy(path->bytes + path->len + slash, text, len);
+    path->len += slash + len;
+    return true;
+}
 
-        if (part == 2 && memcmp(text + at, "..", 2) == 0) {
-            const char *last =
-                path->len > 0 ? memrchr(path->bytes, '/', path->len) : NULL;
+/* The first part of the rest: a name, or empty, "." or "..". */
+static size_t
+first_part(const struct path *rest)
+{
+    const char *slash = memchr(rest->bytes, '/', rest->len);
 
-            if (path->len == 0) {
-                return false;
-            }
-            path->len = last != NULL ? (size_t)(last - path->bytes) : 0;
-        } else if (part > 0 && !(part == 1 && text[at] == '.')) {
-            if (path->len + 1 + part >= PATH_BYTES) {
-                return false;
-            }
-            if (path->len > 0) {
-                path->bytes[path->len++] = '/';
-            }
-            memcpy(path->bytes + path->len, text + at, part);
-            path->len += part;
+    return slash != NULL ? (size_t)(slash - rest->bytes) : rest->len;
+}
+
+static bool
+is_dots(const char *part, size_t len)
+{
+    return len <= 2 && memcmp(part, "..", len) == 0;
+}
+
+/* Takes that part away. "f/" leaves ".", for it asks for a folder. */
+static void
+drop_first(struct path *rest)
+{
+    size_t len = first_part(rest);
+
+    if (len + 1 == rest->len) {
+        rest->len = 1;
+        rest->bytes[0] = '.';
+        return;
+    }
+    len += len < rest->len ? 1 : 0;
+    rest->len -= len;
+    memmove(rest->bytes, rest->bytes + len, rest->len);
+}
+
+/* Goes on by names alone; false: it becomes too long. */
+static bool
+go_down(struct way *way)
+{
+    while (way->rest.len > 0) {
+        size_t len = first_part(&way->rest);
+
+        if (is_dots(way->rest.bytes, len)) {
+            break;
         }
-        at += part + 1;
+        if (!append(&way->at, way->rest.bytes, len)) {
+            return false;
+        }
+        drop_first(&way->rest);
+    }
+    return true;
+}
+
+static void
+cut_last(struct path *path)
+{
+    const char *slash =
+        path->len > 0 ? memrchr(path->bytes, '/', path->len) : NULL;
+
+    path->len = slash != NULL ? (size_t)(slash - path->bytes) : 0;
+}
+
+/* From a folder by what is no name; false: it leaves the tree. */
+static bool
+go_by_dots(struct way *way)
+{
+    while (way->rest.len > 0) {
+        size_t len = first_part(&way->rest);
+
+        if (!is_dots(way->rest.bytes, len)) {
+            break;
+        }
+        if (len == 2 && way->at.len == 0) {
+            return false;
+        }
+        if (len == 2) {
+            cut_last(&way->at);
+        }
+        drop_first(&way->rest);
     }
     return true;
 }
@@ -74,56 +141,69 @@ find(const uint8_t *image, size_t len, const struct path *path,
     return found;
 }
 
-/* Where the link leads, into path. */
+/* The way goes on from the link's folder, by where the link leads. */
 static bool
-follow(const struct wp_tree_entry *link, struct path *path)
+follow(const struct wp_tree_entry *link, struct way *way)
 {
     struct path next = {.len = 0};
-    const char *slash = memrchr(link->path, '/', link->path_len);
+    size_t behind = way->at.len - link->path_len; /* From the slash on. */
 
-    if (link->content_len == 0 || link->content[0] == '/') {
+    if (link->content_len == 0 || link->content[0] == '/' ||
+        !append(&next, link->content, link->content_len) ||
+        (behind > 0 &&
+         !append(&next, way->at.bytes + link->path_len + 1, behind - 1)) ||
+        (way->rest.len > 0 && !append(&next, way->rest.bytes, way->rest.len))) {
         return false;
     }
-    if ((slash != NULL &&
-         !walk(&next, link->path, (size_t)(slash - link->path))) ||
-        !walk(&next, link->content, link->content_len) ||
-        !walk(&next, path->bytes + link->path_len,
-              path->len - link->path_len)) {
-        return false;
-    }
-    *path = next;
+    way->at.len = link->path_len;
+    cut_last(&way->at);
+    way->rest = next;
     return true;
+}
+
+/* Part by part, and never by the text alone: where ".." leads is known only
+ * once what is before it is no link. ABSENT: nothing is there. */
+static enum wp_trust_state
+go_to(const uint8_t *image, size_t len, const char *path,
+      struct wp_tree_entry *out)
+{
+    enum wp_trust_state nothing = WP_TRUST_ABSENT;
+    struct way way = {.at = {.len = 0}};
+    bool fits = append(&way.rest, path, strlen(path));
+
+    for (int looks = 0; fits && looks < LOOKS_MAX; looks++) {
+        if (!go_by_dots(&way) || !go_down(&way)) {
+            return WP_TRUST_ASTRAY;
+        }
+        if (way.at.len == 0 || !find(image, len, &way.at, out)) {
+            return nothing;
+        }
+        if (out->kind == WP_TREE_LINK) {
+            /* Behind a link, nothing is a link that leads nowhere. */
+            nothing = WP_TRUST_ASTRAY;
+            fits = follow(out, &way);
+        } else if (out->kind == WP_TREE_FILE && way.rest.len == 0) {
+            return WP_TRUST_FILE;
+        } else if (out->kind == WP_TREE_FILE || way.rest.len == 0) {
+            return nothing;
+        }
+    }
+    return WP_TRUST_ASTRAY;
 }
 
 static void
 look_at(const uint8_t *image, size_t len, struct wp_trust_file *file)
 {
-    struct path path;
     struct wp_tree_entry entry = {.kind = WP_TREE_FOLDER};
     struct sha256_ctx sha;
 
-    path.len = strlen(file->path);
-    memcpy(path.bytes, file->path, path.len);
     memset(file->hash, 0, sizeof file->hash);
-    for (int hops = 0; hops < HOPS_MAX; hops++) {
-        /* Behind a link, nothing is a link that leads nowhere. */
-        file->state = hops > 0 ? WP_TRUST_ASTRAY : WP_TRUST_ABSENT;
-        if (!find(image, len, &path, &entry) || entry.kind == WP_TREE_FOLDER) {
-            return;
-        }
-        if (entry.kind == WP_TREE_FILE) {
-            sha256_init(&sha);
-            sha256_update(&sha, entry.content_len,
-                          (const uint8_t *)entry.content);
-            sha256_digest(&sha, sizeof file->hash, file->hash);
-            file->state = WP_TRUST_FILE;
-            return;
-        }
-        if (!follow(&entry, &path)) {
-            break;
-        }
+    file->state = go_to(image, len, file->path, &entry);
+    if (file->state == WP_TRUST_FILE) {
+        sha256_init(&sha);
+        sha256_update(&sha, entry.content_len, (const uint8_t *)entry.content);
+        sha256_digest(&sha, sizeof file->hash, file->hash);
     }
-    file->state = WP_TRUST_ASTRAY;
 }
 
 bool

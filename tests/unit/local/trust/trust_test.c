@@ -4,19 +4,24 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "proto/checkout/tree_image.h"
 #include "proto/checkout/trust_look.h"
+#include "proto/checkout/unpack.h"
 #include "local/trust/trust.h"
+#include "pool/base/rng.h"
 
 static uint8_t image[4096];
 static size_t image_len;
@@ -89,6 +94,9 @@ links(void **state)
         {"abs", WP_TRUST_ASTRAY},    {"out", WP_TRUST_ASTRAY},
         {"loop", WP_TRUST_ASTRAY},   {"nowhere", WP_TRUST_ASTRAY},
         {"folder", WP_TRUST_ASTRAY}, {"via/none", WP_TRUST_ASTRAY},
+        {"back", WP_TRUST_FILE},     {"gone", WP_TRUST_ASTRAY},
+        {"past", WP_TRUST_ASTRAY},   {"end", WP_TRUST_ASTRAY},
+        {"above", WP_TRUST_ASTRAY},
     };
 
     (void)state;
@@ -105,6 +113,15 @@ links(void **state)
     add(WP_TREE_LINK, "loop", "loop");
     add(WP_TREE_LINK, "nowhere", "g");
     add(WP_TREE_LINK, "folder", "d");
+    /* What is above a link's folder is not what is above the link. */
+    add(WP_TREE_FOLDER, "e", "");
+    add(WP_TREE_FILE, "e/f", "other");
+    add(WP_TREE_LINK, "e/to", "../d");
+    add(WP_TREE_LINK, "back", "e/to/../f");
+    add(WP_TREE_LINK, "gone", "none/../f");
+    add(WP_TREE_LINK, "past", "f/../f");
+    add(WP_TREE_LINK, "end", "f/.");
+    add(WP_TREE_LINK, "above", "e/to/../../f");
     for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
         struct wp_trust_record record = look(cases[i].path);
         struct wp_trust_record direct = look("f");
@@ -117,6 +134,110 @@ links(void **state)
                                 WP_TRUST_HASH_LEN);
         }
     }
+}
+
+/* Of "", "a/" or "b/a/", and so on. */
+static void
+add_some(struct wp_rng *rng, const char *folder, int depth)
+{
+    static const char *const targets[] = {
+        "a",     "b",       "c",    "a/b",     "b/../a", "c/../b",
+        "../a",  "..",      ".",    "b/",      "a/.",    "../c/b",
+        "./c/a", "../../b", "b//a", "c/../..", "/a/b",   "a/../b/../c/../a"};
+
+    for (const char *name = "abc"; *name != '\0'; name++) {
+        char path[32];
+
+        (void)snprintf(path, sizeof path, "%s%c", folder, *name);
+        switch (wp_rng_below(rng, 4)) {
+        case 0:
+            add(WP_TREE_FILE, path, path);
+            break;
+        case 1:
+            add(WP_TREE_LINK, path,
+                targets[wp_rng_below(rng, WP_ARRAY_LEN(targets))]);
+            break;
+        case 2:
+            if (depth < 3) {
+                add(WP_TREE_FOLDER, path, "");
+                (void)strcat(path, "/");
+                add_some(rng, path, depth + 1);
+            }
+            break;
+        default:
+            break; /* Nothing is there. */
+        }
+    }
+}
+
+/* What a program finds there; "": no file within the folder. */
+static void
+read_there(int folder, const char *path, char out[32])
+{
+    const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC,
+                                 .resolve = RESOLVE_BENEATH};
+    int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+    bool known = fd >= 0 || (errno != ENOSYS && errno != EPERM);
+    ssize_t n = fd >= 0 ? read(fd, out, 31) : -1;
+
+    assert_true(known);
+    out[n > 0 ? n : 0] = '\0';
+    if (fd >= 0) {
+        assert_int_equal(close(fd), 0);
+    }
+}
+
+static void
+links_lead_where_programs_are_led(void **state)
+{
+    static const char *const paths[] = {"a", "b", "c", "a/b", "b/a", "c/c/a"};
+    char top[] = "/tmp/wp-trust-XXXXXX";
+    char command[64];
+    char why[WP_UNPACK_WHY_MAX];
+    struct wp_rng rng;
+    int files = 0;
+    int fd;
+
+    (void)state;
+    assert_non_null(mkdtemp(top));
+    fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        char folder[24];
+        int in;
+
+        wp_rng_init(&rng, seed);
+        image_len = 0;
+        add_some(&rng, "", 0);
+        (void)snprintf(folder, sizeof folder, "%u", (unsigned)seed);
+        assert_true(wp_unpack(top, folder, image, image_len, why));
+        in = openat(fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        for (size_t i = 0; i < WP_ARRAY_LEN(paths); i++) {
+            struct wp_trust_record record = look(paths[i]);
+            struct wp_trust_record direct = {.n = 0};
+            char content[32];
+
+            read_there(in, paths[i], content);
+            if ((record.files[0].state == WP_TRUST_FILE) !=
+                (content[0] != '\0')) {
+                fail_msg("seed %u, %s: '%s'", (unsigned)seed, paths[i],
+                         content);
+            }
+            if (content[0] != '\0') {
+                /* The content is the file's own path. */
+                direct = look(content);
+                assert_int_equal(direct.files[0].state, WP_TRUST_FILE);
+                assert_memory_equal(direct.files[0].hash, record.files[0].hash,
+                                    WP_TRUST_HASH_LEN);
+                files += strcmp(content, paths[i]) != 0;
+            }
+        }
+        assert_int_equal(close(in), 0);
+    }
+    assert_true(files > 100); /* By a link. */
+    assert_int_equal(close(fd), 0);
+    (void)snprintf(command, sizeof command, "rm -r %s", top);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
 }
 
 /* --- On a disk --- */
@@ -218,6 +339,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_and_folders),
         cmocka_unit_test(links),
+        cmocka_unit_test(links_lead_where_programs_are_led),
         cmocka_unit_test(what_was_first_seen),
     };
 
