@@ -81,15 +81,32 @@ set_path(struct wp_tar_file *out, struct wp_str prefix, struct wp_str name)
     return true;
 }
 
-/* The path of a pax header: lines "LENGTH KEY=VALUE\n". False: it is none. */
+/* What entries in front say of the next file; texts without bytes: nothing. */
+struct said {
+    struct wp_str path;
+    struct wp_str size;
+};
+
+/* Behind the key and '='; an empty one takes back what was said before. */
+static struct wp_str
+value_of(struct wp_str record, struct wp_str key)
+{
+    return record.len > key.len
+               ? (struct wp_str){record.ptr + key.len, record.len - key.len}
+               : (struct wp_str){NULL, 0};
+}
+
+/* Of a pax header: lines "LENGTH KEY=VALUE\n". False: *why is what was
+ * expected. */
 static bool
-find_pax_path(struct wp_str text, struct wp_str *path)
+read_pax(struct wp_str text, struct said *out, const char **why)
 {
     while (text.len > 0) {
         const char *space = memchr(text.ptr, ' ', text.len);
         struct wp_str record;
         uint64_t len;
 
+        *why = "a whole pax header";
         if (space == NULL ||
             !wp_str_to_u64(
                 (struct wp_str){text.ptr, (size_t)(space - text.ptr)}, &len) ||
@@ -100,12 +117,27 @@ find_pax_path(struct wp_str text, struct wp_str *path)
         record =
             (struct wp_str){space + 1, len - 2 - (size_t)(space - text.ptr)};
         if (wp_str_starts_with(record, WP_STR("path="))) {
-            *path = (struct wp_str){record.ptr + 5, record.len - 5};
+            out->path = value_of(record, WP_STR("path="));
+        } else if (wp_str_starts_with(record, WP_STR("size="))) {
+            out->size = value_of(record, WP_STR("size="));
+        } else if (wp_str_starts_with(record, WP_STR("GNU.sparse."))) {
+            *why = "plain files and folders, without holes,";
+            return false;
         }
         text.ptr += len;
         text.len -= len;
     }
     return true;
+}
+
+/* Its header's size is the only one, for another reader may believe the other.
+ */
+static bool
+has_one_size(struct wp_str said, size_t size)
+{
+    uint64_t other;
+
+    return said.ptr == NULL || (wp_str_to_u64(said, &other) && other == size);
 }
 
 static struct wp_str
@@ -132,7 +164,7 @@ name_file(const char *header, struct wp_str given, struct wp_tar_file *out)
 
 /* 1: it is a file; 0: it is passed over; -1: it is refused. */
 static int
-take(const char *header, struct wp_str content, struct wp_str *given,
+take(const char *header, struct wp_str content, struct said *said,
      struct wp_tar_file *out, const char **why)
 {
     const char type = header[TYPE];
@@ -140,21 +172,24 @@ take(const char *header, struct wp_str content, struct wp_str *given,
     size_t len;
 
     if (type == 'L') {
-        *given = trimmed(content);
+        said->path = trimmed(content);
         return 0;
     }
     if (type == 'x') {
-        *why = "a whole pax header";
-        return find_pax_path(content, given) ? 0 : -1;
+        return read_pax(content, said, why) ? 0 : -1;
     }
     if (type == 'g') {
         return 0;
     }
     *why = "a path of at most 512 bytes without NUL";
-    if (!name_file(header, *given, out)) {
+    if (!name_file(header, said->path, out)) {
         return -1;
     }
-    given->ptr = NULL;
+    *why = "one size of each file";
+    if (!has_one_size(said->size, content.len)) {
+        return -1;
+    }
+    *said = (struct said){.path = {NULL, 0}};
     len = strlen(out->path);
     if (type == '5' || len == 0 || out->path[len - 1] == '/') {
         return 0;
@@ -175,7 +210,7 @@ take(const char *header, struct wp_str content, struct wp_str *given,
 int
 wp_tar_next(struct wp_str *rest, struct wp_tar_file *out, const char **why)
 {
-    struct wp_str given = {NULL, 0};
+    struct said said = {.path = {NULL, 0}};
 
     out->path[0] = '\0';
     while (rest->len > 0) {
@@ -202,7 +237,7 @@ wp_tar_next(struct wp_str *rest, struct wp_tar_file *out, const char **why)
             whole = rest->len;
         }
         found = take(header, (struct wp_str){header + BLOCK, (size_t)size},
-                     &given, out, why);
+                     &said, out, why);
         rest->ptr += whole;
         rest->len -= whole;
         if (found != 0) {

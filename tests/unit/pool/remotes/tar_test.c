@@ -152,6 +152,51 @@ test_refused(void **state)
     }
 }
 
+/* What GNU tar packs of a file with holes says so in a pax header only: its
+ * bytes are a list of pieces, and its name is of no use. */
+static void
+test_sparse(void **state)
+{
+    static const char *const pax[] = {"22 GNU.sparse.major=1\n",
+                                      "24 GNU.sparse.name=a/sp\n",
+                                      "9 path=a\n22 GNU.sparse.map=0,1\n"};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(pax); i++) {
+        archive_len = 0;
+        add("x", 'x', pax[i], strlen(pax[i]));
+        add("GNUSparseFile.0/sp", '0', "1\n0\n5\n", 6);
+        expect_bad("", "without holes");
+    }
+}
+
+/* A reader that believes the one finds other files than one that believes the
+ * other. */
+static void
+test_two_sizes(void **state)
+{
+    static const char *const pax[] = {"9 size=0\n", "11 size=4x\n",
+                                      "29 size=18446744073709551616\n",
+                                      "9 size=5\n"};
+    struct wp_str rest;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(pax); i++) {
+        archive_len = 0;
+        add("x", 'x', pax[i], strlen(pax[i]));
+        add("it", '0', "1234", 4);
+        expect_bad("it", "one size");
+    }
+    archive_len = 0;
+    add("x", 'x', "9 size=4\n9 path=a\n8 path=\n", 26);
+    add("it", '0', "1234", 4);
+    add("next", '0', "12", 2);
+    rest = (struct wp_str){archive, archive_len};
+    expect_file(&rest, "it", "1234");
+    expect_file(&rest, "next", "12");
+    expect_end(&rest);
+}
+
 static void
 test_damaged(void **state)
 {
@@ -242,6 +287,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_files, setup),
         cmocka_unit_test_setup(test_refused, setup),
+        cmocka_unit_test_setup(test_sparse, setup),
+        cmocka_unit_test_setup(test_two_sizes, setup),
         cmocka_unit_test_setup(test_damaged, setup),
         cmocka_unit_test_setup(test_bad_names, setup),
     };
