@@ -280,12 +280,15 @@ check_size(struct way *way)
                   way->out->bytes_max);
 }
 
-/* "refs/heads/NAME" -> NAME; NULL: no branch. */
+/* "refs/heads/NAME" -> NAME; NULL: no branch, or one that git makes none of
+ * here, since it looks like an option. */
 static const char *
 branch_of(const struct way *way)
 {
-    return strncmp(way->source, "refs/heads/", 11) == 0 ? way->source + 11
-                                                        : NULL;
+    return strncmp(way->source, "refs/heads/", 11) == 0 &&
+                   way->source[11] != '-'
+               ? way->source + 11
+               : NULL;
 }
 
 static bool
@@ -294,8 +297,17 @@ is_tag(const struct way *way)
     return strncmp(way->source, "refs/tags/", 10) == 0;
 }
 
-/* So that "git fetch" and "git push" in the sandbox know where. The quotes
- * suffice: neither a URL nor a ref has one, or a backslash. */
+/* A name in quotes. What the remote's HEAD names may have some of its own; no
+ * ref has a backslash or the end of a line. */
+static void
+put_name(FILE *file, const char *name)
+{
+    for (; *name != '\0'; name++) {
+        (void)fprintf(file, "%s%c", *name == '"' ? "\\" : "", *name);
+    }
+}
+
+/* So that "git fetch" and "git push" in the sandbox know where. */
 static bool
 write_remote(const struct way *way)
 {
@@ -307,13 +319,17 @@ write_remote(const struct way *way)
         return false;
     }
     (void)fprintf(file, "[remote \"origin\"]\n\turl = \"%s\"\n", way->out->url);
-    (void)fprintf(file, "\tfetch = \"+refs/heads/%s:refs/remotes/origin/%s\"\n",
-                  branch != NULL ? branch : "*", branch != NULL ? branch : "*");
+    (void)fprintf(file, "\tfetch = \"+refs/heads/");
+    put_name(file, branch != NULL ? branch : "*");
+    (void)fprintf(file, ":refs/remotes/origin/");
+    put_name(file, branch != NULL ? branch : "*");
+    (void)fprintf(file, "\"\n");
     if (branch != NULL) {
-        (void)fprintf(file,
-                      "[branch \"%s\"]\n\tremote = origin\n"
-                      "\tmerge = \"refs/heads/%s\"\n",
-                      branch, branch);
+        (void)fprintf(file, "[branch \"");
+        put_name(file, branch);
+        (void)fprintf(file, "\"]\n\tremote = origin\n\tmerge = \"refs/heads/");
+        put_name(file, branch);
+        (void)fprintf(file, "\"\n");
     }
     ok = ferror(file) == 0;
     return fclose(file) == 0 && ok;

@@ -516,6 +516,30 @@ class Git(unittest.TestCase):
         self.assertEqual(self.server.seen, [])
         self.assertEqual(self.daemon.pool().ready, 3)  # None was spent.
 
+    def test_what_the_head_is_called(self):
+        """A server names the branch, so it may be any name of one."""
+        self.start()
+        for name in ('a"b', 'x"]fsmonitor=id', "-x"):
+            self.repository.commit(self.tree, "refs/heads/" + name)
+            git(self.repository.path, "symbolic-ref", "HEAD",
+                "refs/heads/" + name)
+            lease = self.claim(f"head {name}", self.app()).lease
+            self.assertEqual(self.sh(lease, "cat README"), "hello\n")
+            branch = "*" if name == "-x" else name
+            path = os.path.join(self.dir, "config")
+            with open(path, "w", encoding="utf-8") as handle:
+                handle.write(self.sh(lease, "cat .git/config"))
+            found = git(self.dir, "config", "--file", path, "--list")
+            self.assertEqual(
+                [line for line in found.split("\n")
+                 if line.startswith(("remote.origin.fetch", "branch."))],
+                [f"remote.origin.fetch=+refs/heads/{branch}:"
+                 f"refs/remotes/origin/{branch}"] + (
+                     [] if name == "-x" else
+                     [f"branch.{name}.remote=origin",
+                      f"branch.{name}.merge=refs/heads/{name}"]))
+            self.daemon.wait_full(3)
+
     def test_what_is_not_there(self):
         self.start("--git-repository-size=1MiB")
         says = self.refused(self.app("none"))
