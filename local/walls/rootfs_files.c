@@ -1,7 +1,7 @@
 /* local/walls/rootfs_files.c - directories made and removed, files copied. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,37 +37,182 @@ wp_dir_make(const char *dir, unsigned mode, struct wp_err *err)
     return WP_OK;
 }
 
+/* --- Removal --- */
+
+enum {
+    NAME_BYTES = 256,
+    LIFTED_TRIES = 64, /* Names of one that is lifted. */
+};
+
+struct removal {
+    int top;
+    dev_t device;
+    uint32_t lifted;
+    bool moves; /* This pass has removed or lifted something. */
+    int error;  /* The first of this pass; 0: none. */
+    char name[NAME_BYTES];
+};
+
+static void
+note(struct removal *removal, const char *name)
+{
+    if (removal->error == 0) {
+        removal->error = errno;
+        (void)snprintf(removal->name, sizeof removal->name, "%s", name);
+    }
+}
+
+/* A file, or an empty folder. False with errno. */
+static bool
+remove_one(int dir, const char *name)
+{
+    return unlinkat(dir, name, 0) == 0 || errno == ENOENT ||
+           ((errno == EISDIR || errno == EPERM) &&
+            unlinkat(dir, name, AT_REMOVEDIR) == 0);
+}
+
+static bool
+is_full(int error)
+{
+    return error == ENOTEMPTY || error == EEXIST;
+}
+
+/* The folder of dir becomes one of top's. False with errno. */
+static bool
+lift(struct removal *removal, int dir, const char *name)
+{
+    char fresh[32];
+
+    for (int i = 0; i < LIFTED_TRIES; i++) {
+        (void)snprintf(fresh, sizeof fresh, ".removed-%u", removal->lifted++);
+        if (renameat(dir, name, removal->top, fresh) == 0) {
+            return true;
+        }
+        if (!is_full(errno) && errno != ENOTDIR) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* A folder of dir that can be read; NULL with errno. EXDEV: it is of another
+ * file system. */
+static DIR *
+open_folder(const struct removal *removal, int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = NULL;
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        if (removal == NULL || st.st_dev == removal->device) {
+            folder = fdopendir(fd);
+        } else {
+            errno = EXDEV;
+        }
+    }
+    if (folder == NULL && fd >= 0) {
+        int error = errno;
+
+        (void)close(fd);
+        errno = error;
+    }
+    return folder;
+}
+
+static bool
+is_dots(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* What is in a folder of top: files go, folders with something in them become
+ * top's own. */
+static void
+empty_folder(struct removal *removal, const char *name)
+{
+    DIR *folder = open_folder(removal, removal->top, name);
+    const struct dirent *entry;
+
+    if (folder == NULL) {
+        note(removal, name);
+        return;
+    }
+    while ((entry = readdir(folder)) != NULL) {
+        if (is_dots(entry->d_name)) {
+            continue;
+        }
+        if (remove_one(dirfd(folder), entry->d_name) ||
+            (is_full(errno) && lift(removal, dirfd(folder), entry->d_name))) {
+            removal->moves = true;
+        } else {
+            note(removal, entry->d_name);
+        }
+    }
+    (void)closedir(folder);
+}
+
+static void
+pass_over(struct removal *removal, DIR *top)
+{
+    const struct dirent *entry;
+
+    removal->moves = false;
+    removal->error = 0;
+    rewinddir(top);
+    while ((entry = readdir(top)) != NULL) {
+        if (is_dots(entry->d_name)) {
+            continue;
+        }
+        if (!remove_one(removal->top, entry->d_name)) {
+            if (!is_full(errno)) {
+                note(removal, entry->d_name);
+                continue;
+            }
+            empty_folder(removal, entry->d_name);
+            if (!remove_one(removal->top, entry->d_name)) {
+                note(removal, entry->d_name);
+                continue;
+            }
+        }
+        removal->moves = true;
+    }
+}
+
+/* No path is ever longer than one name, for folders may be deeper than a path
+ * can say: whoever fills them goes down step by step. */
 enum wp_status
 wp_dir_remove(const char *dir, struct wp_err *err)
 {
-    char *const paths[] = {strdup(dir), NULL};
-    enum wp_status status = WP_OK;
-    FTSENT *entry;
-    FTS *fts;
+    struct removal removal = {.top = -1};
+    DIR *top = open_folder(NULL, AT_FDCWD, dir);
+    struct stat st;
 
-    if (paths[0] == NULL) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
+    if (top == NULL) {
+        return errno == ENOENT || remove_one(AT_FDCWD, dir)
+                   ? WP_OK
+                   : wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot remove %s",
+                                dir);
     }
-    fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
-    while (fts != NULL && (entry = fts_read(fts)) != NULL) {
-        int rc = 0;
-
-        if (entry->fts_info == FTS_DP) {
-            rc = rmdir(entry->fts_accpath);
-        } else if (entry->fts_info != FTS_D && entry->fts_info != FTS_NS) {
-            rc = unlink(entry->fts_accpath);
-        }
-        if (rc != 0 && errno != ENOENT && status == WP_OK) {
-            status = wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot remove %s",
-                                entry->fts_path);
-        }
+    removal.top = dirfd(top);
+    if (fstat(removal.top, &st) == 0) {
+        removal.device = st.st_dev;
+        do {
+            pass_over(&removal, top);
+        } while (removal.moves);
     }
-    if (fts != NULL) {
-        (void)fts_close(fts);
+    (void)closedir(top);
+    if (remove_one(AT_FDCWD, dir)) {
+        return WP_OK;
     }
-    free(paths[0]);
-    return status;
+    return removal.error != 0
+               ? wp_err_sys(err, WP_UNAVAILABLE, removal.error,
+                            "cannot remove '%s' in %s", removal.name, dir)
+               : wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot remove %s",
+                            dir);
 }
+
+/* --- Copies --- */
 
 static bool
 copy_bytes(int in, int out)

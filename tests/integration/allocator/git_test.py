@@ -596,6 +596,19 @@ class Git(unittest.TestCase):
         self.assertFalse(any("/app/" in path
                              for _, path, _ in self.server.seen))
 
+    def test_folders_deeper_than_a_path(self):
+        """What git leaves half written of them is in nobody's way."""
+        self.start()
+        tree = self.tree
+        for _ in range(64):
+            tree = self.repository.tree(("040000", "tree", tree, "d" * 63))
+        self.repository.commit(tree, "refs/heads/deep")
+        for _ in range(2):
+            self.assertIn("git: ", self.refused(self.app("deep")))
+            self.daemon.wait_full(3)
+        lease = self.claim("c1", self.app("main")).lease
+        self.assertEqual(self.sh(lease, "cat README"), "hello\n")
+
     def test_hostile_servers(self):
         self.start()
         lies = (b"001e# service=git-upload-pack\n0000"
