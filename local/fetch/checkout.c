@@ -62,7 +62,9 @@ keep_sum(void *ctx, const char *bytes, size_t len)
 {
     struct way *way = ctx;
 
-    return wp_listing_add(&way->sum, bytes, len);
+    return wp_listing_add(&way->sum, bytes, len) &&
+           way->sum.files <= WP_TREE_ENTRIES_MAX &&
+           way->sum.bytes <= way->out->bytes_max;
 }
 
 /* git in that folder; its words when it fails. */
@@ -259,25 +261,29 @@ fetch_mirror(struct way *way)
     return true;
 }
 
-/* Before any of it is written out: a small pack can hold a lot. */
+/* Before any of it is written out: a small pack can hold a lot, and a few
+ * folders in each other can be more than git would ever list. */
 static bool
 check_size(struct way *way)
 {
     const char *const list[] = {
-        "ls-tree", "-r", "-l", "-z", "--full-tree", way->out->commit, NULL};
+        "ls-tree",        "-r", "-t", "-l", "-z", "--full-tree",
+        way->out->commit, NULL};
+    bool listed;
 
     way->sum = (struct wp_listing_sum){.files = 0};
-    if (!run(way, WP_CHECKOUT_MIRROR, "file", keep_sum, list)) {
-        return false;
-    }
+    listed = run(way, WP_CHECKOUT_MIRROR, "file", keep_sum, list);
     if (way->sum.files > WP_TREE_ENTRIES_MAX) {
-        return refuse(way, "it has more than %d files", WP_TREE_ENTRIES_MAX);
+        return refuse(way, "it has more than %d files and folders",
+                      WP_TREE_ENTRIES_MAX);
     }
-    return way->sum.bytes <= way->out->bytes_max ||
-           refuse(way,
-                  "it is larger than %" PRIu64
-                  " bytes (setting git_repository_size)",
-                  way->out->bytes_max);
+    if (way->sum.bytes > way->out->bytes_max) {
+        return refuse(way,
+                      "it is larger than %" PRIu64
+                      " bytes (setting git_repository_size)",
+                      way->out->bytes_max);
+    }
+    return listed;
 }
 
 /* "refs/heads/NAME" -> NAME; NULL: no branch, or one that git makes none of

@@ -112,7 +112,7 @@ add_char(struct wp_listing_sum *sum, char c)
         sum->size = 0;
     }
     if (sum->field < SIZE_FIELD || c == '-') {
-        return c > ' '; /* '-': a submodule, which stays an empty folder. */
+        return c > ' '; /* '-': a folder, or a submodule, which is one. */
     }
     if (c < '0' || c > '9' || sum->size > SUM_MAX / 10 - 1) {
         return false;

@@ -23,9 +23,9 @@ WP_MUST_CHECK bool wp_listing_commit(struct wp_str listing, const char *ref,
 WP_MUST_CHECK bool wp_listing_head(struct wp_str listing,
                                    char out[WP_REF_NAME_MAX + 1]);
 
-/* Of "git ls-tree -r -l -z", as it comes. All 0 at first. */
+/* Of "git ls-tree -r -t -l -z", as it comes. All 0 at first. */
 struct wp_listing_sum {
-    uint64_t files;
+    uint64_t files; /* And folders. */
     uint64_t bytes;
     uint64_t size;  /* Of the entry that is being read. */
     uint32_t field; /* The same: spaces before its size are fields' ends. */

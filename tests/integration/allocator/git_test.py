@@ -609,6 +609,19 @@ class Git(unittest.TestCase):
         lease = self.claim("c1", self.app("main")).lease
         self.assertEqual(self.sh(lease, "cat README"), "hello\n")
 
+    def test_more_than_can_be_listed(self):
+        """Each folder has the next one ten times: refused at once."""
+        self.start("--git-timeout=60s")
+        for name, tree in (("files", self.tree),
+                           ("folders", self.repository.tree())):
+            for _ in range(12):
+                tree = self.repository.tree(
+                    *(("040000", "tree", tree, str(i)) for i in range(10)))
+            self.repository.commit(tree, "refs/heads/" + name)
+            self.assertIn("it has more than 200000 files and folders",
+                          self.refused(self.app(name)))
+            self.daemon.wait_full(3)
+
     def test_hostile_servers(self):
         self.start()
         lies = (b"001e# service=git-upload-pack\n0000"
