@@ -20,6 +20,9 @@ enum {
 };
 
 #define ADDRESS_SPACE (UINT64_C(4) << 30)
+/* Of that, what is not a file that it maps: it keeps all that a server says of
+ * its refs. */
+#define MEMORY_MAX (UINT64_C(1) << 30)
 
 /* As git itself has them, for every command. */
 static const struct {
@@ -118,6 +121,7 @@ become_git(const struct wp_git *git, const char *const args[], int out, int err)
 {
     const struct rlimit file = {git->file_max, git->file_max};
     const struct rlimit space = {ADDRESS_SPACE, ADDRESS_SPACE};
+    const struct rlimit memory = {MEMORY_MAX, MEMORY_MAX};
     const struct rlimit none = {0, 0};
     static struct environment env;
     const char *words[WP_GIT_ARGS_MAX + 1] = {"git"};
@@ -131,6 +135,7 @@ become_git(const struct wp_git *git, const char *const args[], int out, int err)
     set_all(&env, git);
     (void)setrlimit(RLIMIT_FSIZE, &file);
     (void)setrlimit(RLIMIT_AS, &space);
+    (void)setrlimit(RLIMIT_DATA, &memory);
     (void)setrlimit(RLIMIT_CORE, &none);
     if (git->config_fd > 0) {
         (void)fcntl(git->config_fd, F_SETFD, 0);

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 
 import grpc
 
@@ -641,6 +642,28 @@ class Git(unittest.TestCase):
                           self.refused(self.app("main", name=name)))
         self.assertFalse(any("/app/" in path
                              for _, path, _ in self.server.seen))
+
+    def test_a_server_that_never_ends(self):
+        """What it says is a few bytes packed, and git keeps all of it."""
+        self.start()
+        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+        begun = packer.compress(b"0" * MIB)
+        begun += packer.flush(zlib.Z_FULL_FLUSH)
+        piece = packer.compress(b"0" * MIB) + packer.flush(zlib.Z_FULL_FLUSH)
+
+        def endless(handler):
+            handler.send_response(200)
+            handler.send_header("Content-Type", "application/"
+                                "x-git-upload-pack-advertisement")
+            handler.send_header("Content-Encoding", "gzip")
+            handler.end_headers()
+            handler.close_connection = True
+            handler.wfile.write(begun)
+            for _ in range(3000):
+                handler.wfile.write(piece)
+
+        self.server.tricks["/app/"] = endless
+        self.assertIn("git: Out of memory", self.refused(self.app()))
 
     def test_a_server_that_hangs(self):
         self.start("--git-timeout=1s")
