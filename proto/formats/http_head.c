@@ -98,12 +98,40 @@ wp_http_status_has_body(unsigned status)
            status != HTTP_STATUS_NOT_MODIFIED;
 }
 
+/* Chunks by HTTP/1.1, and no other coding: it would be lost on the next hop,
+ * and one that does not know it reads the body's end elsewhere. An answer
+ * without chunks ends with its connection, whatever it says. */
+static const char *
+refuse_coding(const struct wp_http_message *m)
+{
+    uint32_t codings = 0;
+
+    if (m->is_response && !m->chunked) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < m->n_fields; i++) {
+        if (wp_http_name_is(m->fields[i].name, "Transfer-Encoding")) {
+            codings++;
+            if (!wp_http_name_is(m->fields[i].value, "chunked")) {
+                return "a Transfer-Encoding of nothing but chunked is taken";
+            }
+        }
+    }
+    if (codings > 1) {
+        return "more than one Transfer-Encoding";
+    }
+    return codings == 1 && !m->is_response && m->minor == 0
+               ? "HTTP/1.0 has no Transfer-Encoding"
+               : NULL;
+}
+
 /* 1: the head is all of the message. The parser itself would wait for the body
  * that a 204 or 304 announces. */
 static int
 on_head(http_parser *parser)
 {
     struct wp_http_message *m = parser->data;
+    const char *why;
 
     m->head_done = true;
     m->status = parser->status_code;
@@ -113,6 +141,10 @@ on_head(http_parser *parser)
     m->has_length = (parser->flags & F_CONTENTLENGTH) != 0;
     m->length = m->has_length ? parser->content_length : 0;
     m->upgrade = parser->upgrade != 0;
+    why = refuse_coding(m);
+    if (why != NULL) {
+        return refuse(m, why);
+    }
     return m->head_request ||
                    (m->is_response && !wp_http_status_has_body(m->status))
                ? 1

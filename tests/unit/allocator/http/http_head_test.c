@@ -134,6 +134,16 @@ test_request_refusals(void **state)
          "Transfer-Encoding: chunked\r\n\r\n"),
         "POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n",
         "POST / HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
+        /* The coding that is not chunked would not reach the next reader. */
+        "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: identity, chunked\r\n\r\n",
+        ("POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n"
+         "Transfer-Encoding: chunked\r\n\r\n"),
+        ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
+         "Transfer-Encoding: chunked\r\n\r\n"),
+        "GET / HTTP/1.1\r\nTransfer-Encoding:\r\n\r\n",
+        /* To HTTP/1.0 the chunks are the next request. */
+        "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
         "\x16\x03\x01\r\n\r\n",
     };
 
@@ -173,6 +183,13 @@ test_response(void **state)
     assert_false(response("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
                           "\r\x02"
                           "5\r\nhello\r\n0\r\n\r\n"));
+    assert_false(response("HTTP/1.1 200 OK\r\n"
+                          "Transfer-Encoding: gzip, chunked\r\n\r\n"));
+    assert_true(response("HTTP/1.0 200 OK\r\n"
+                         "Transfer-Encoding: Chunked\r\n\r\n"));
+    assert_true(response("HTTP/1.1 200 OK\r\n"
+                         "Transfer-Encoding: identity\r\n\r\n"));
+    assert_true(message.until_eof);
     assert_true(response("HTTP/1.1 204 No Content\r\n\r\n"));
     assert_true(message.done);
     assert_true(response("HTTP/1.1 100 Continue\r\n\r\n"));
