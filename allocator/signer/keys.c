@@ -162,26 +162,41 @@ wp_signer_keys_insert(struct wp_signer_keys *keys,
 
 /* --- Their turns --- */
 
-/* The newest that was published for long enough; else the oldest. */
+/* It was made while the clock was wrong: of daemons that share keys, none is as
+ * far ahead of another. */
+static bool
+is_of_the_future(const struct wp_signer_keys *keys, uint32_t index,
+                 int64_t now_s)
+{
+    return keys->key[index].made_s > now_s + keys->config.ahead_s;
+}
+
+/* The newest that was published for long enough; else one of the future, which
+ * may have been, or the oldest. */
 static uint32_t
 signing(const struct wp_signer_keys *keys, int64_t now_s)
 {
-    uint32_t at = keys->n - 1;
-
-    while (at > 0 && keys->key[at].made_s > now_s - keys->config.ahead_s) {
-        at--;
+    for (uint32_t at = keys->n; at > 0; at--) {
+        if (keys->key[at - 1].made_s <= now_s - keys->config.ahead_s) {
+            return at - 1;
+        }
     }
-    return at;
+    return is_of_the_future(keys, keys->n - 1, now_s) ? keys->n - 1 : 0;
 }
 
+/* Those of the future do not count: they would keep the turns waiting until
+ * then. */
 bool
 wp_signer_keys_are_due(const struct wp_signer_keys *keys, int64_t now_s)
 {
     const struct wp_signer_keys_config *config = &keys->config;
+    uint32_t n = keys->n;
 
-    return keys->n == 0 ||
-           keys->key[keys->n - 1].made_s + config->turn_s - config->ahead_s <=
-               now_s;
+    while (n > 0 && is_of_the_future(keys, n - 1, now_s)) {
+        n--;
+    }
+    return n == 0 ||
+           keys->key[n - 1].made_s + config->turn_s - config->ahead_s <= now_s;
 }
 
 uint32_t

@@ -260,6 +260,42 @@ test_keys_take_turns(void **state)
     assert_true(is_published(signer, second, &n));
 }
 
+/* A key that was made while the clock was a year ahead signs until there is
+ * another, and does not keep the turns waiting. */
+static void
+test_a_clock_that_was_wrong(void **state)
+{
+    char wrong[64];
+    char right[64];
+    char now[64];
+    size_t n;
+
+    (void)state;
+    wp_clock_manual_advance(&wall, 365 * 24 * HOUR_NS);
+    signing_key(wrong);
+    wp_clock_manual_advance(&wall, 3 * HOUR_NS);
+    signing_key(wrong);
+    assert_true(is_published(signer, wrong, &n));
+    assert_int_equal(n, 1);
+    wp_clock_manual_init(&wall, 0, START_S * WP_NS_PER_S);
+    signing_key(now);
+    assert_string_equal(now, wrong);
+    assert_true(is_published(signer, wrong, &n));
+    assert_int_equal(n, 2);
+    wp_clock_manual_advance(&wall, HOUR_NS);
+    signing_key(right);
+    assert_string_not_equal(right, wrong);
+    assert_true(is_published(signer, right, &n));
+    assert_int_equal(n, 2);
+    wp_clock_manual_advance(&wall, 8 * HOUR_NS);
+    signing_key(now);
+    assert_string_equal(now, right);
+    wp_clock_manual_advance(&wall, HOUR_NS);
+    signing_key(now);
+    assert_string_not_equal(now, right);
+    assert_string_not_equal(now, wrong);
+}
+
 /* They outlive the process, and others that share the folder publish them. */
 static void
 test_keys_are_kept(void **state)
@@ -460,10 +496,15 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_what_it_says),  TEST(test_how_long),
-        TEST(test_the_longest),   TEST(test_keys_take_turns),
-        TEST(test_keys_are_kept), TEST(test_bad_files),
-        TEST(test_discovery),     TEST(test_keys_of_a_secret),
+        TEST(test_what_it_says),
+        TEST(test_how_long),
+        TEST(test_the_longest),
+        TEST(test_keys_take_turns),
+        TEST(test_a_clock_that_was_wrong),
+        TEST(test_keys_are_kept),
+        TEST(test_bad_files),
+        TEST(test_discovery),
+        TEST(test_keys_of_a_secret),
         TEST(test_bad_entries),
     };
 
