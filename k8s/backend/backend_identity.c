@@ -251,7 +251,7 @@ wp_backend_look_at_identity(const struct wp_backend_look *look,
                                   &entry->identity->given)) {
         renew(entry->identity, ip);
     }
-    return wp_identity_wait_ns(&entry->identity->given, backend->parts->clock);
+    return wp_identity_look_ns(&entry->identity->given, backend->parts->clock);
 }
 
 enum wp_status

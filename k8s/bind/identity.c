@@ -10,6 +10,8 @@ _Static_assert((int)WP_IDENTITY_TOKEN_MAX <= (int)WP_IDENTITY_TEXT_MAX,
 #define LOOK_AGAIN_MIN_NS (1 * WP_NS_PER_S)
 #define FAILED_MIN_NS (5 * WP_NS_PER_S)
 #define FAILED_MAX_NS (300 * WP_NS_PER_S)
+#define LOOK_AGAIN_MAX_NS (300 * WP_NS_PER_S)
+#define SET_NS (10 * WP_NS_PER_S) /* More than a clock drifts meanwhile. */
 #define CROWDED_NS (1 * WP_NS_PER_S)
 #define SAY_PAUSE_NS (10 * WP_NS_PER_S)
 
@@ -30,7 +32,7 @@ wp_identity_sign(const struct wp_identity *identity,
     if (status != WP_OK) {
         return wp_err_wrap(err, "identity");
     }
-    if (token->until_wall_ms <= identity->until_wall_ms) {
+    if (token->until_wall_ms == identity->until_wall_ms) {
         token->text[0] = '\0';
     }
     return WP_OK;
@@ -44,9 +46,18 @@ wp_identity_given(struct wp_identity *identity, int64_t until_wall_ms,
     int64_t wait_ns = left_ms * 2 / 5 * WP_NS_PER_MS;
 
     identity->until_wall_ms = until_wall_ms;
+    identity->offset_ns = wp_clock_wall_offset_ns(clock);
     identity->due_ns =
         wp_time_add(wp_clock_mono_ns(clock),
                     wait_ns > LOOK_AGAIN_MIN_NS ? wait_ns : LOOK_AGAIN_MIN_NS);
+}
+
+static bool
+clock_was_set(const struct wp_identity *identity, const struct wp_clock *clock)
+{
+    int64_t by_ns = wp_clock_wall_offset_ns(clock) - identity->offset_ns;
+
+    return identity->offset_ns != 0 && (by_ns > SET_NS || by_ns < -SET_NS);
 }
 
 int64_t
@@ -55,7 +66,18 @@ wp_identity_wait_ns(const struct wp_identity *identity,
 {
     int64_t now_ns = wp_clock_mono_ns(clock);
 
-    return identity->due_ns > now_ns ? identity->due_ns - now_ns : 0;
+    return identity->due_ns > now_ns && !clock_was_set(identity, clock)
+               ? identity->due_ns - now_ns
+               : 0;
+}
+
+int64_t
+wp_identity_look_ns(const struct wp_identity *identity,
+                    const struct wp_clock *clock)
+{
+    int64_t wait_ns = wp_identity_wait_ns(identity, clock);
+
+    return wait_ns < LOOK_AGAIN_MAX_NS ? wait_ns : LOOK_AGAIN_MAX_NS;
 }
 
 /* --- The next ones --- */
@@ -66,6 +88,10 @@ wp_identity_renewal_begin(struct wp_identity_renewals *renewals,
 {
     if (wp_identity_wait_ns(identity, renewals->clock) > 0) {
         return false;
+    }
+    if (clock_was_set(identity, renewals->clock)) {
+        /* As if none was given: a new one is sent, whenever it ends. */
+        *identity = (struct wp_identity){.due_ns = 0};
     }
     if (renewals->under_way == WP_IDENTITY_RENEWALS_MAX) {
         identity->due_ns =

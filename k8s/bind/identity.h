@@ -14,6 +14,7 @@
 struct wp_identity {
     int64_t until_wall_ms; /* Of the one that its Pod has. */
     int64_t due_ns;        /* Monotonic; the next is made then. */
+    int64_t offset_ns;     /* Wall minus monotonic time then; 0: not known. */
 };
 
 /* What a claim asks for. */
@@ -71,8 +72,12 @@ void wp_identity_not_renewed(struct wp_identity_renewals *renewals,
                              const char *sandbox, const char *reason);
 /* Nobody needs it any more. */
 void wp_identity_renewal_drop(struct wp_identity_renewals *renewals);
-/* Nanoseconds until one is due; 0: now. */
+/* Nanoseconds until one is due; 0: now. One is when the wall clock was set: to
+ * others the Pod's is over then, or not good yet. */
 int64_t wp_identity_wait_ns(const struct wp_identity *identity,
+                            const struct wp_clock *clock);
+/* The same, 5 min at most: nobody tells of a clock that was set. */
+int64_t wp_identity_look_ns(const struct wp_identity *identity,
                             const struct wp_clock *clock);
 
 #endif

@@ -131,8 +131,10 @@ struct wp_sandbox {
     struct event identity_timer;
     char audience[WP_AUDIENCE_MAX + 1]; /* Of its identity; "": none. */
     int64_t identity_ttl_ms;
-    bool identity_unrecorded;  /* The record does not say so yet. */
-    int64_t identity_until_ms; /* Wall; of the one that it has. */
+    bool identity_unrecorded;   /* The record does not say so yet. */
+    int64_t identity_until_ms;  /* Wall; of the one that it has. */
+    int64_t identity_due_ns;    /* Monotonic; the next is made then. */
+    int64_t identity_offset_ns; /* Wall minus monotonic time by then. */
     /* sandbox_freeze.c */
     struct event look_timer;
     struct event door_event;

@@ -452,9 +452,7 @@ wp_sandbox_adopt(struct wp_sandbox *sandbox)
                      wp_sandbox_on_inner_exit);
     wp_sandbox_watch(sandbox, &sandbox->control_event, sandbox->control_fd,
                      EV_READ | EV_PERSIST, wp_sandbox_on_control);
-    if (sandbox->audience[0] != '\0') {
-        wp_sandbox_arm_ms(&sandbox->identity_timer, 0);
-    }
+    wp_sandbox_next_identity(sandbox);
     if (every > 0) {
         /* Many may come at once: over the whole round, so that they never all
          * answer together. */

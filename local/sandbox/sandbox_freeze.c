@@ -151,9 +151,7 @@ wp_sandbox_thaw(struct wp_sandbox *sandbox)
     (void)atomic_fetch_sub_explicit(&local->frozen, 1, memory_order_relaxed);
     wp_sandbox_unwatch(&sandbox->door_event, &sandbox->door_fd);
     wp_sandbox_next_probe(sandbox);
-    if (sandbox->audience[0] != '\0') {
-        wp_sandbox_arm_ms(&sandbox->identity_timer, 0);
-    }
+    wp_sandbox_next_identity(sandbox);
     sandbox->idle_ms = 0;
     sandbox->looked_ns = wp_sandbox_now_ns();
     arm(sandbox);

@@ -68,6 +68,8 @@ WP_MUST_CHECK enum wp_status wp_sandbox_identify(struct wp_sandbox *sandbox,
 /* Its record says so. Nothing is written that it says already. */
 WP_MUST_CHECK enum wp_status
 wp_sandbox_record_identity(struct wp_sandbox *sandbox, struct wp_err *err);
+/* The next one, if it is to have any, is due now. */
+void wp_sandbox_next_identity(struct wp_sandbox *sandbox);
 void wp_sandbox_on_identity_timer(int fd, short what, void *arg);
 
 /* --- sandbox_freeze.c --- */

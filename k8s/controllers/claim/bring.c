@@ -593,7 +593,7 @@ int64_t
 wp_claim_identity_due_ns(const struct wp_claim_reconcile *reconcile)
 {
     return may_renew(reconcile)
-               ? wp_identity_wait_ns(&reconcile->entry->identity,
+               ? wp_identity_look_ns(&reconcile->entry->identity,
                                      reconcile->self->parts->clock)
                : WP_TIME_NEVER;
 }

@@ -184,10 +184,35 @@ class NextDaemon(Case):
     def clean(self):
         end_all(self, self.daemons, self.dir)
 
-    def start(self):
-        daemon = Daemon("--lease-store=sqlite", directory=self.dir, replicas=1)
+    def start(self, **more):
+        daemon = Daemon("--lease-store=sqlite", directory=self.dir, replicas=1,
+                        **more)
         self.daemons.append(daemon)
         return daemon
+
+    def set_clock(self, ahead_s):
+        path = os.path.join(self.dir, "clock")
+        with open(path + ".new", "w", encoding="ascii") as handle:
+            handle.write(str(ahead_s))
+        os.rename(path + ".new", path)
+        return path
+
+    @unittest.skipUnless("WP_CLOCK_THAT_IS_SET" in os.environ, "see ctest")
+    def test_a_clock_that_is_set(self):
+        """As when the machine has slept: what is there is over to others, or
+        not good yet, long before the next one is due."""
+        daemon = self.start(prefix=(
+            "env", "LD_PRELOAD=" + os.environ["WP_CLOCK_THAT_IS_SET"],
+            "WP_SET_CLOCK=" + self.set_clock(0))).wait_full(1)
+        lease = self.claim(daemon, "c", lease_ms=86400000,
+                           audience=AUDIENCE).lease
+        token, first = self.identity(daemon, lease)
+        self.set_clock(7200)
+        token, second = self.identity(daemon, lease, but=token)
+        self.assertGreaterEqual(second["iat"], first["iat"] + 7200)
+        self.set_clock(0)
+        token, third = self.identity(daemon, lease, but=token)
+        self.assertLess(third["iat"], first["iat"] + 3600)
 
     def test_renewed_by_it(self):
         daemon = self.start().wait_full(1)

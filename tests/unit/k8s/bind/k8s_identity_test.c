@@ -46,6 +46,41 @@ due_after_two_fifths(void **state)
     assert_int_equal(wait_s(&identity), 1);
 }
 
+/* Set forward, it makes what the Pod has old; set back, not yet good. */
+static void
+due_when_the_clock_is_set(void **state)
+{
+    static const int64_t steps_s[] = {3600, -3600};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(steps_s); i++) {
+        struct wp_identity identity = {.due_ns = 0};
+
+        wp_identity_given(&identity, time_.now_wall_ns / WP_NS_PER_MS + 3600000,
+                          &time_.clock);
+        assert_int_equal(wait_s(&identity), 1440);
+        assert_int_equal(wp_identity_look_ns(&identity, &time_.clock),
+                         300 * WP_NS_PER_S);
+        time_.now_wall_ns += 5 * WP_NS_PER_S; /* It drifts, too. */
+        assert_int_equal(wait_s(&identity), 1440);
+        time_.now_wall_ns += (steps_s[i] - 5) * WP_NS_PER_S;
+        assert_int_equal(wait_s(&identity), 0);
+        assert_int_equal(wp_identity_look_ns(&identity, &time_.clock), 0);
+        assert_true(wp_identity_renewal_begin(&renewals, &identity));
+        /* What the Pod has may end at the same time, and is replaced. */
+        assert_int_equal(identity.until_wall_ms, 0);
+        /* One that fails waits as ever. */
+        wp_identity_not_renewed(&renewals, &identity, "n", "s", "it hangs");
+        assert_int_equal(wait_s(&identity), 5);
+        wp_clock_manual_advance(&time_, 5 * WP_NS_PER_S);
+        assert_true(wp_identity_renewal_begin(&renewals, &identity));
+        wp_identity_renewed(&renewals, &identity,
+                            time_.now_wall_ns / WP_NS_PER_MS + 100000);
+        assert_int_equal(wait_s(&identity), 40);
+        time_.now_wall_ns -= steps_s[i] * WP_NS_PER_S;
+    }
+}
+
 static void
 not_too_many_at_once(void **state)
 {
@@ -98,6 +133,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(due_after_two_fifths, set_up),
+        cmocka_unit_test_setup(due_when_the_clock_is_set, set_up),
         cmocka_unit_test_setup(not_too_many_at_once, set_up),
         cmocka_unit_test_setup(a_failure_is_tried_again, set_up),
     };
