@@ -3,6 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pool/egress/policy.h"
+
+#define DOMAINS "allowed_domains"
+#define REGISTRIES "allowed_registries"
 #define REMOTES_ALLOWED "allowed_remotes"
 #define REMOTES_DENIED "denied_remotes"
 #define LIMITS "resource_limits"
@@ -60,6 +64,24 @@ read_remotes(struct wp_sources *out, const char *member, bool denies,
     return status;
 }
 
+/* A host, and no word that a policy reads as more than one. */
+static bool
+is_host(const char *text)
+{
+    static const char *const words[] = {"none", "open", "allowlist",
+                                        WP_EGRESS_PRESET};
+    struct wp_egress_policy policy;
+    struct wp_err err;
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(words); i++) {
+        if (strcmp(text, words[i]) == 0) {
+            return false;
+        }
+    }
+    return text[0] != '\0' && text[strcspn(text, " \t\n,")] == '\0' &&
+           wp_egress_preset_parse(wp_str_from(text), &policy, &err) == WP_OK;
+}
+
 /* ".NAME" is NAME and all below it. */
 static enum wp_status
 read_hosts(struct wp_sources *out, const char *member, struct wp_err *err)
@@ -78,7 +100,7 @@ read_hosts(struct wp_sources *out, const char *member, struct wp_err *err)
                                text + 1, text)
                     : snprintf(out->egress + used, room, "%s%s", space, text);
 
-        if (text[strcspn(text, " \t\n,")] != '\0' || text[0] == '\0') {
+        if (!is_host(text[0] == '.' ? text + 1 : text)) {
             return expected(err, member, "hosts, such as \".example.org\"");
         }
         if (n < 0 || (size_t)n >= room) {
@@ -86,6 +108,23 @@ read_hosts(struct wp_sources *out, const char *member, struct wp_err *err)
                               "%s: at most %d bytes of hosts in all expected",
                               member, WP_EGRESS_TEXT_MAX);
         }
+    }
+    return status;
+}
+
+/* A list without a host is one, too: nothing is reached. */
+static enum wp_status
+read_egress(struct wp_sources *out, struct wp_err *err)
+{
+    bool says = json_object_get(out->whole, DOMAINS) != NULL ||
+                json_object_get(out->whole, REGISTRIES) != NULL;
+    enum wp_status status = read_hosts(out, DOMAINS, err);
+
+    if (status == WP_OK) {
+        status = read_hosts(out, REGISTRIES, err);
+    }
+    if (status == WP_OK && says && out->egress[0] == '\0') {
+        (void)snprintf(out->egress, sizeof out->egress, WP_EGRESS_NONE_TEXT);
     }
     return status;
 }
@@ -146,10 +185,7 @@ wp_sources_parse(struct wp_str text, struct wp_sources *out, struct wp_err *err)
         status = read_remotes(out, REMOTES_DENIED, true, err);
     }
     if (status == WP_OK) {
-        status = read_hosts(out, "allowed_domains", err);
-    }
-    if (status == WP_OK) {
-        status = read_hosts(out, "allowed_registries", err);
+        status = read_egress(out, err);
     }
     return status == WP_OK ? read_limits(out, err) : status;
 }

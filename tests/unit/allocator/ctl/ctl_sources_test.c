@@ -93,6 +93,19 @@ test_hosts(void **state)
     assert_int_equal(wp_sources_parse(WP_STR("{}"), &sources, &err), WP_OK);
     assert_string_equal(sources.egress, "");
     wp_sources_fini(&sources);
+    /* No host is named, so none is reached. */
+    assert_int_equal(
+        wp_sources_parse(WP_STR("{\"allowed_domains\": []}"), &sources, &err),
+        WP_OK);
+    assert_string_equal(sources.egress, "none");
+    wp_sources_fini(&sources);
+    assert_int_equal(
+        wp_sources_parse(WP_STR("{\"allowed_domains\": [], "
+                                "\"allowed_registries\": [\"10.1.0.1:8080\"]}"),
+                         &sources, &err),
+        WP_OK);
+    assert_string_equal(sources.egress, "10.1.0.1:8080");
+    wp_sources_fini(&sources);
 }
 
 static void
@@ -117,6 +130,17 @@ test_what_is_none(void **state)
         {"{\"allowed_domains\": {}}", "allowed_domains: an array"},
         {"{\"allowed_domains\": [\"a b\"]}", "allowed_domains: hosts"},
         {"{\"allowed_domains\": [\"\"]}", "allowed_domains: hosts"},
+        /* Words of a policy that are no hosts. */
+        {"{\"allowed_domains\": [\"open\"]}", "allowed_domains: hosts"},
+        {"{\"allowed_domains\": [\".open\"]}", "allowed_domains: hosts"},
+        {"{\"allowed_domains\": [\"none\"]}", "allowed_domains: hosts"},
+        {"{\"allowed_domains\": [\"allowlist\"]}", "allowed_domains: hosts"},
+        {"{\"allowed_domains\": [\"a.b\", \"packages\"]}",
+         "allowed_domains: hosts"},
+        {"{\"allowed_registries\": [\"key:models\"]}",
+         "allowed_registries: hosts"},
+        {"{\"allowed_domains\": [\".\"]}", "allowed_domains: hosts"},
+        {"{\"allowed_domains\": [\"https://a.b/\"]}", "allowed_domains: hosts"},
         {"{\"resource_limits\": 1}", "resource_limits: "},
         {"{\"resource_limits\": {\"max_repos\": -1}}",
          "resource_limits.max_repos: "},
