@@ -104,6 +104,44 @@ read_absolute(struct visit *visit, struct wp_str text, const char **why)
                               &visit->port, why);
 }
 
+/* The next character of a path as servers read it, which is taken. */
+static char
+next_char(struct wp_str *path)
+{
+    char c = path->ptr[0];
+    size_t len = 1;
+
+    if (c == '%' && path->len > 2 &&
+        wp_hex_decode((struct wp_str){path->ptr + 1, 2}, &c, 1)) {
+        len = 3;
+    }
+    path->ptr += len;
+    path->len -= len;
+    return c == '\\' ? '/' : c;
+}
+
+/* Does a server find its way up in it? A part before '?' is "..", perhaps
+ * written with percents. */
+static bool
+leads_up(struct wp_str path)
+{
+    size_t dots = 0; /* That the part has so far; 3: it has something else. */
+
+    while (path.len > 0 && path.ptr[0] != '?') {
+        char c = next_char(&path);
+
+        if (c == '/' || c == ';') {
+            if (dots == 2) {
+                return true;
+            }
+            dots = c == '/' ? 0 : 3;
+        } else {
+            dots = c == '.' && dots < 2 ? dots + 1 : 3;
+        }
+    }
+    return dots == 2;
+}
+
 /* "/KEY/PATH": the policy names the key, and the key names where it goes. */
 static bool
 read_key_path(struct visit *visit, struct wp_str target, const char **why)
@@ -127,7 +165,8 @@ read_key_path(struct visit *visit, struct wp_str target, const char **why)
     visit->secure = key->secure;
     visit->rest =
         (struct wp_str){name.ptr + name.len, target.len - 1 - name.len};
-    return true;
+    *why = "a path without '..' was expected behind the key's name";
+    return !leads_up(visit->rest);
 }
 
 /* A key for a server that is asked in clear is added to what is asked of it. */

@@ -535,6 +535,17 @@ class Keys(Case):
         with open("/proc/%d/cmdline" % proxy.process.pid, "rb") as file:
             self.assertNotIn(b"s3cret", file.read())
 
+    def test_below_its_url(self):
+        """What a key is for is below the path of its URL."""
+        proxy = self.proxy(self.policy, "--keys", self.path, "--ca", self.ca)
+        for path in ("../x", "a/../../x", "..", "a/..", "%2e%2E/x", ".%2e/x",
+                     "..%2fx", "..%5Cx", "a/..;b/x", "../x?y"):
+            self.assertEqual(proxy.get("/sealed/" + path)[0], 400, path)
+        self.assertEqual(self.secure.asked, [])
+        for path in ("...", "a..", "..a", "%2ex", "a?b=../..", "a/.b;c"):
+            self.assertEqual(proxy.get("/sealed/" + path)[0], 200, path)
+        self.assertEqual(self.secure.asked[-1][0], "GET /v1/a/.b;c HTTP/1.1")
+
     def test_not_for_everybody(self):
         proxy = self.proxy(self.here, "--keys", self.path, "--ca", self.ca)
         self.assertEqual(proxy.get("/plain/x")[0], 400)
