@@ -39,10 +39,15 @@ wp_bind_trees_check(const struct wp_remote_rules *rules,
         struct wp_remote remote;
         const char *why = "";
 
-        if (!wp_remote_parse(binding->repositories[i].url, &remote, &why) ||
-            !wp_remote_url(&remote, url)) {
+        bool parsed =
+            wp_remote_parse(binding->repositories[i].url, &remote, &why);
+
+        if (!parsed || !wp_remote_url(&remote, url)) {
             return wp_err_set(err, WP_INVALID_ARGUMENT,
-                              "binding.repositories[%u].url: %s", i, why);
+                              "binding.repositories[%u].url: %s", i,
+                              parsed ? "a shorter one expected, its address is "
+                                       "written in full"
+                                     : why);
         }
         if (!wp_remote_rules_allow(rules, &remote)) {
             return wp_err_set(

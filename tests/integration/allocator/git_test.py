@@ -514,6 +514,13 @@ class Git(unittest.TestCase):
                 self.refused(pb.Repository(url=url)),
                 f"binding.repositories[0]: '{url}' is not allowed here "
                 "(setting git_remotes, or git_remotes_denied)")
+        # In its one spelling it is longer than a URL may be.
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.claim("refused", pb.Repository(
+                url="http://127.1/" + "a" * 227))
+        self.assertEqual(caught.exception.details(),
+                         "binding.repositories[0].url: a shorter one expected, "
+                         "its address is written in full")
         self.assertEqual(self.server.seen, [])
         self.assertEqual(self.daemon.pool().ready, 3)  # None was spent.
 
