@@ -48,6 +48,9 @@ struct wp_claim_brings {
 
 /* Has it annotations that bring something? */
 bool wp_claim_brings_more(const struct wp_object *claim);
+/* Do two versions of it have the same ones? */
+bool wp_claim_brings_same(const struct wp_object *before,
+                          const struct wp_object *after);
 
 /* Reads the annotations, and with_env spec.env. INVALID_ARGUMENT, and err says
  * what was expected, in words for people that hold no content. Secrets have no

@@ -438,18 +438,38 @@ read_egress(const struct wp_object *claim, struct wp_claim_brings *out,
                             WP_EGRESS_TEXT_MAX);
 }
 
+static const char *const annotations[] = {
+    WP_ANNOTATION_CLAIM_FILES,        WP_ANNOTATION_CLAIM_SECRETS,
+    WP_ANNOTATION_CLAIM_WORKING_DIR,  WP_ANNOTATION_CLAIM_COMMAND,
+    WP_ANNOTATION_CLAIM_REPOSITORIES, WP_ANNOTATION_CLAIM_IDENTITY,
+    WP_ANNOTATION_CLAIM_EGRESS,
+};
+
 bool
 wp_claim_brings_more(const struct wp_object *claim)
 {
-    return wp_object_annotation(claim, WP_ANNOTATION_CLAIM_FILES) != NULL ||
-           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_SECRETS) != NULL ||
-           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_WORKING_DIR) !=
-               NULL ||
-           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_COMMAND) != NULL ||
-           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_REPOSITORIES) !=
-               NULL ||
-           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_IDENTITY) != NULL ||
-           wp_object_annotation(claim, WP_ANNOTATION_CLAIM_EGRESS) != NULL;
+    for (size_t i = 0; i < WP_ARRAY_LEN(annotations); i++) {
+        if (wp_object_annotation(claim, annotations[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+wp_claim_brings_same(const struct wp_object *before,
+                     const struct wp_object *after)
+{
+    for (size_t i = 0; i < WP_ARRAY_LEN(annotations); i++) {
+        const char *was = wp_object_annotation(before, annotations[i]);
+        const char *is = wp_object_annotation(after, annotations[i]);
+
+        if ((was == NULL) != (is == NULL) ||
+            (was != NULL && strcmp(was, is) != 0)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 enum wp_status

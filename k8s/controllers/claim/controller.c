@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "k8s/bind/brings.h"
 #include "k8s/controllers/claim/cold.h"
 #include "k8s/controllers/claim/endings.h"
 #include "k8s/controllers/claim/orphans.h"
@@ -81,6 +82,9 @@ claim_differs(const struct wp_claim_controller *self,
            before->generation != after->generation ||
            before->deleting != after->deleting ||
            !same_label(before, after, WP_LABEL_CREATED_BY) ||
+           /* What is refused, or cannot be had yet, may be put right. */
+           (wp_claim_view(after)->ready.status != WP_CONDITION_TRUE &&
+            !wp_claim_brings_same(before, after)) ||
            (!same_annotation(before, after, WP_ANNOTATION_SANDBOX_NAME) &&
             wp_claim_view(after)->sandbox[0] == '\0' &&
             !is_adopting(self, after));

@@ -607,6 +607,18 @@ class Annotations(World):
                           self.condition(f"c{i}")["message"])
         self.assertEqual(len(self.pool_sandboxes()), 2)
 
+    def test_a_mistake_put_right(self):
+        """Whoever corrects an annotation need not make the claim anew."""
+        self.begin(replicas=1)
+        self.serve_all()
+        self.bring(files={"../x": "1"})
+        self.becomes("BindingFailed", "below the workspace")
+        self.api.patch("sandboxclaims", NS, "c", {"metadata": {"annotations": {
+            "claim.warmpool.io/files": json.dumps({"x": "1"})}}})
+        self.wait_ready("c")
+        name = assigned(self.api.get("sandboxclaims", NS, "c"))
+        self.assertEqual(self.sh(name, "cat x"), "1")
+
     def test_not_taken(self):
         self.begin(replicas=1)
         name, = self.serve_all()
