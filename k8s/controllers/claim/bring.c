@@ -122,16 +122,51 @@ refuse(struct wp_claim_reconcile *reconcile, const char *reason)
     return false;
 }
 
+/* The template's policy says of variables what it says of cold ones. */
+static enum wp_status
+check_env(struct wp_claim_reconcile *reconcile, const struct wp_object *templ,
+          const char **reason)
+{
+    struct wp_err *err = &reconcile->err;
+    json_t *cold;
+
+    *reason = WP_REASON_ENV_REJECTED;
+    cold = wp_cold_sandbox(reconcile->claim, templ,
+                           reconcile->self->parts->config.default_tier, reason,
+                           err);
+    if (cold == NULL) {
+        return err->status;
+    }
+    json_decref(cold);
+    *reason = WP_REASON_BINDING;
+    return wp_claim_brings_env(reconcile)
+               ? wp_claim_brings_check(reconcile->claim, templ, err)
+               : WP_OK;
+}
+
+/* What it brings now: the claim may have changed since its sandbox was taken,
+ * and is judged as it was then. */
+static enum wp_status
+read_brings(struct wp_claim_reconcile *reconcile, struct wp_claim_brings *out)
+{
+    enum wp_status status = wp_claim_brings_read(
+        reconcile->claim, wp_claim_brings_env(reconcile), out, &reconcile->err);
+
+    return status == WP_OK
+               ? wp_repositories_check(reconcile->self->parts->repositories,
+                                       &out->binding, &reconcile->err)
+               : status;
+}
+
 bool
 wp_claim_may_bring(struct wp_claim_reconcile *reconcile,
                    const struct wp_object *templ)
 {
     struct wp_err *err = &reconcile->err;
-    const char *reason = WP_REASON_ENV_REJECTED;
+    const char *reason;
     bool env = wp_claim_brings_env(reconcile);
     struct wp_claim_brings *brings;
     enum wp_status status;
-    json_t *cold;
 
     if (reconcile->self->parts->config.sandbox_key == NULL ||
         !wp_template_view(templ)->binds) {
@@ -145,23 +180,11 @@ wp_claim_may_bring(struct wp_claim_reconcile *reconcile,
                                ": allowed)");
         return refuse(reconcile, WP_REASON_BINDING);
     }
-    /* The template's policy says of variables what it says of cold ones. */
-    cold = wp_cold_sandbox(reconcile->claim, templ,
-                           reconcile->self->parts->config.default_tier, &reason,
-                           err);
-    if (cold == NULL) {
-        return refuse(reconcile, reason);
-    }
-    json_decref(cold);
-    status = env ? wp_claim_brings_check(reconcile->claim, templ, err) : WP_OK;
+    status = check_env(reconcile, templ, &reason);
     if (status == WP_OK) {
         brings = malloc(sizeof *brings);
         WP_ASSERT(brings != NULL);
-        status = wp_claim_brings_read(reconcile->claim, env, brings, err);
-        if (status == WP_OK) {
-            status = wp_repositories_check(reconcile->self->parts->repositories,
-                                           &brings->binding, err);
-        }
+        status = read_brings(reconcile, brings);
         if (status == WP_OK && brings->binding.audience.len > 0 &&
             reconcile->self->parts->config.identities == NULL) {
             status = wp_err_set(err, WP_FAILED_PRECONDITION,
@@ -174,7 +197,7 @@ wp_claim_may_bring(struct wp_claim_reconcile *reconcile,
         wp_claim_brings_fini(brings);
         free(brings);
     }
-    return status == WP_OK || refuse(reconcile, WP_REASON_BINDING);
+    return status == WP_OK || refuse(reconcile, reason);
 }
 
 /* --- When --- */
@@ -488,18 +511,28 @@ static void
 begin(struct wp_claim_reconcile *reconcile)
 {
     struct bringing *bringing = calloc(1, sizeof *bringing);
+    const struct wp_object *templ = wp_claim_reconcile_template(reconcile);
+    const char *reason = WP_REASON_BINDING;
+    enum wp_status status = WP_OK;
 
     WP_ASSERT(bringing != NULL);
     bringing->reconcile = reconcile;
     wp_list_init(&bringing->node);
-    if (wp_claim_brings_read(reconcile->claim, wp_claim_brings_env(reconcile),
-                             &bringing->brings, &reconcile->err) == WP_OK) {
+    /* A template that has changed meanwhile is for others. */
+    if (templ != NULL && reconcile->claim->generation > 1 &&
+        wp_claim_brings_env(reconcile)) {
+        status = check_env(reconcile, templ, &reason);
+    }
+    if (status == WP_OK) {
+        status = read_brings(reconcile, &bringing->brings);
+    }
+    if (status == WP_OK) {
         go_on(bringing);
         return;
     }
     drop(bringing);
-    wp_claim_reconcile_say(reconcile, WP_REASON_BINDING, reconcile->err.msg,
-                           WP_WORK_OK, WP_TIME_NEVER);
+    wp_claim_reconcile_say(reconcile, reason, reconcile->err.msg, WP_WORK_OK,
+                           WP_TIME_NEVER);
 }
 
 /* --- The next identity --- */

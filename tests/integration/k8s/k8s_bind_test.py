@@ -452,6 +452,20 @@ class Variables(World):
             self.becomes(reason, words, name)
         self.assertEqual(len(self.pool_sandboxes()), 2)
 
+    def test_what_is_changed_later(self):
+        """It is judged as what was there before a sandbox was taken."""
+        self.begin(bind_env="true", replicas=1)
+        name = self.pool_sandboxes()[0]["metadata"]["name"]
+        self.make_claim("c", env=self.ENV)
+        self.becomes("SandboxNotReady", "cannot be reached")
+        self.api.patch("sandboxclaims", NS, "c", {"spec": {"env": [
+            {"name": "A", "value": "2", "containerName": "side"}]}})
+        self.serve(name)
+        self.becomes("ReconcilerError", "a container of the template")
+        self.api.patch("sandboxclaims", NS, "c", {"spec": {"env": self.ENV}})
+        self.wait_ready("c")
+        self.assertEqual(self.sh(name, "echo $A"), "1\n")
+
     def test_another_pod(self):
         """It has them as well, before the claim is Ready again."""
         self.begin(bind_env="true", replicas=1)

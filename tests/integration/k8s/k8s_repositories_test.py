@@ -9,7 +9,9 @@ arguments]. Needs git and a kernel with Landlock; exits with 77 elsewhere.
 import array
 import concurrent.futures
 import ctypes
+import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -320,6 +322,39 @@ class Objects(Fetching):
                 self.becomes("BindingFailed", words, f"c{i}")
                 self.assertNotIn(SECRET, self.condition(f"c{i}")["message"])
         self.assertEqual(len(self.pool_sandboxes()), 2)
+
+    def change(self, **repository):
+        self.api.patch("sandboxclaims", NS, "c", {"metadata": {"annotations": {
+            "claim.warmpool.io/repositories": json.dumps([repository])}}})
+
+    def test_what_is_changed_later(self):
+        """It is judged as what was there before a sandbox was taken."""
+        Repository(self.dir, "secret")
+        daemon = self.begin(f"--git-remotes-denied={self.url('secret')}",
+                            replicas=1)
+        name, = self.serve_all()
+        self.bring(repositories=[{"url": self.url(), "ref": "later"}])
+        self.becomes("BindingFailed", "it has no branch or tag 'later'")
+        self.change(url=self.url("secret"))
+        self.becomes("BindingFailed", "is not allowed here")
+        # In its one spelling it is longer than a URL may be.
+        self.change(url="http://127.1/" + "a" * 227)
+        self.becomes("BindingFailed", "a shorter one expected")
+        self.change(url=self.url())
+        self.wait_ready("c")
+        self.assertEqual(self.sh(name, "cat README"), "hello\n")
+        # Another Pod is no way around it.
+        before = self.address(name)
+        self.change(url=self.url("secret"))
+        self.api.delete("pods", NS, name)
+        eventually(lambda: (self.api.get("pods", NS, name) or {}).get(
+            "status", {}).get("podIP", before) != before, "another Pod")
+        shutil.rmtree(os.path.join(self.dir, name))
+        self.serve(name)
+        self.becomes("BindingFailed", "is not allowed here")
+        self.assertFalse([path for _, path, _ in self.git.seen
+                          if path.startswith("/secret")])
+        self.nobody_tells(daemon)
 
     def test_the_next_leader_brings_them(self):
         daemon = self.begin(replicas=1)
