@@ -21,9 +21,11 @@ check(struct wp_str name, const json_t *value, struct wp_err *err)
                           NAME_SHOWN, name.ptr, WP_BINDING_NAME_MAX);
     }
     if (!json_is_string(value) ||
-        json_string_length(value) > WP_BINDING_VALUE_MAX) {
+        json_string_length(value) > WP_BINDING_VALUE_MAX ||
+        strlen(json_string_value(value)) != json_string_length(value)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "env: '%.*s': expected a value of at most %d bytes",
+                          "env: '%.*s': expected a value of at most %d bytes "
+                          "without NUL",
                           NAME_SHOWN, name.ptr, WP_BINDING_VALUE_MAX);
     }
     return WP_OK;

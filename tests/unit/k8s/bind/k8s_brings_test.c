@@ -74,6 +74,28 @@ nothing_but_variables(void **state)
     end();
 }
 
+/* Behind a NUL another variable would begin, whose name nobody has judged. */
+static void
+a_variable_with_nul(void **state)
+{
+    static const char value[] = "1\0WARMPOOL_X=2";
+    json_t *json;
+
+    (void)state;
+    json = json_pack("{s:{s:s, s:s, s:s}, s:{s:[{s:s, s:o}]}}", "metadata",
+                     "namespace", "ns", "name", "c", "uid", "u", "spec", "env",
+                     "name", "A", "value",
+                     json_stringn_nocheck(value, sizeof value - 1));
+    claim = wp_object_create(WP_KIND_SANDBOX_CLAIM, json, &err);
+    assert_non_null(claim);
+    json_decref(json);
+    assert_int_equal(wp_claim_brings_read(claim, true, &brings, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "env: 'A': expected a value of at most"));
+    assert_non_null(strstr(err.msg, "without NUL"));
+    end();
+}
+
 static void
 files(void **state)
 {
@@ -276,6 +298,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_but_variables),
+        cmocka_unit_test(a_variable_with_nul),
         cmocka_unit_test(files),
         cmocka_unit_test(what_is_started_and_where),
         cmocka_unit_test(secrets),
