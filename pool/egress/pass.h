@@ -25,10 +25,12 @@
 enum {
     WP_EGRESS_KEY_LEN = 32, /* In a file: twice as many hexadecimal digits. */
     WP_EGRESS_PASS_ADDRESS_MAX = 45,
+    /* One that was made for a claim has the claim's name. */
+    WP_EGRESS_PASS_SANDBOX_MAX = 253,
     /* Bytes that the digits stand for: a MAC, and the fields. */
-    WP_EGRESS_PASS_BYTES_MAX = 32 + WP_NAMESPACE_MAX + WP_SANDBOX_NAME_MAX +
-                               WP_EGRESS_PASS_ADDRESS_MAX +
-                               2 * WP_EGRESS_TEXT_MAX + 4,
+    WP_EGRESS_PASS_BYTES_MAX =
+        32 + WP_NAMESPACE_MAX + WP_EGRESS_PASS_SANDBOX_MAX +
+        WP_EGRESS_PASS_ADDRESS_MAX + 2 * WP_EGRESS_TEXT_MAX + 4,
     WP_EGRESS_PASS_TEXT_MAX = 2 * WP_EGRESS_PASS_BYTES_MAX,
 };
 

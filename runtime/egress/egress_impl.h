@@ -12,7 +12,7 @@
 
 enum {
     /* A sandbox, with its namespace where a pass names it; or an address. */
-    WP_EGRESS_WHO_MAX = WP_NAMESPACE_MAX + 1 + WP_SANDBOX_NAME_MAX,
+    WP_EGRESS_WHO_MAX = WP_NAMESPACE_MAX + 1 + WP_EGRESS_PASS_SANDBOX_MAX,
 };
 
 /* Of a policy; each perhaps empty, but not the text. */

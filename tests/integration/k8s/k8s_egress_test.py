@@ -293,6 +293,23 @@ class Claims(Egress):
         self.wait_ready("c")
         self.check("c", by=self.here)
 
+    def test_the_longest(self):
+        """Its sandbox has its name, which may be longer than others'."""
+        name = ".".join(("c" * 61,) * 4)
+        more = " ".join(f"{n:02}-{'x' * 50}.test" for n in range(16))
+        policy = f"{self.here} {OTHER} {more}"
+        policy += " " + "y" * (1023 - len(policy) - 1)
+        self.begin("--cold-grace=1s", replicas=1, policy=policy)
+        self.api.patch("sandboxwarmpools", NS, "pool", {"spec": {"replicas": 0}})
+        eventually(lambda: not self.pool_sandboxes(), "an empty pool")
+        self.narrow(policy, name)
+        eventually(lambda: self.api.get("sandboxes", NS, name),
+                   "a cold sandbox")
+        self.serve(name)
+        self.wait_ready(name)
+        self.check(name, by=policy)
+        self.assertEqual(self.reaches(name), "200")
+
 
 if __name__ == "__main__":
     k8s_rig.PROGRAMS["warmpoold"] = os.path.abspath(sys.argv.pop(1))

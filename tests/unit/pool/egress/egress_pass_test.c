@@ -55,7 +55,7 @@ test_round(void **state)
     pass.policy = (struct wp_str){long_text, sizeof long_text};
     pass.by = pass.policy;
     pass.pool_namespace = (struct wp_str){long_text, WP_NAMESPACE_MAX};
-    pass.sandbox = (struct wp_str){long_text, WP_SANDBOX_NAME_MAX};
+    pass.sandbox = (struct wp_str){long_text, WP_EGRESS_PASS_SANDBOX_MAX};
     pass.address = (struct wp_str){long_text, WP_EGRESS_PASS_ADDRESS_MAX};
     check_round(&pass);
     check_round(&(struct wp_egress_pass){.by = WP_STR("")});
