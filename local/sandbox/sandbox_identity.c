@@ -27,6 +27,12 @@ wall_ms(void)
     return wp_clock_wall_ns(wp_clock_system()) / WP_NS_PER_MS;
 }
 
+static int64_t
+mono_ns(void)
+{
+    return wp_clock_mono_ns(wp_clock_system());
+}
+
 static bool
 clock_was_set(const struct wp_sandbox *sandbox)
 {
@@ -39,7 +45,7 @@ clock_was_set(const struct wp_sandbox *sandbox)
 static void
 look_again(struct wp_sandbox *sandbox)
 {
-    int64_t ns = sandbox->identity_due_ns - wp_sandbox_now_ns();
+    int64_t ns = sandbox->identity_due_ns - mono_ns();
 
     ns = ns < LOOK_AGAIN_MAX_NS ? ns : LOOK_AGAIN_MAX_NS;
     wp_sandbox_arm_ms(&sandbox->identity_timer, ns / WP_NS_PER_MS + 1);
@@ -53,8 +59,8 @@ plan_next(struct wp_sandbox *sandbox)
         (sandbox->identity_until_ms - wall_ms()) * 2 / 5 * WP_NS_PER_MS;
 
     sandbox->identity_offset_ns = wp_clock_wall_offset_ns(wp_clock_system());
-    sandbox->identity_due_ns = wp_time_add(
-        wp_sandbox_now_ns(), ns > LOOK_AGAIN_MIN_NS ? ns : LOOK_AGAIN_MIN_NS);
+    sandbox->identity_due_ns =
+        wp_time_add(mono_ns(), ns > LOOK_AGAIN_MIN_NS ? ns : LOOK_AGAIN_MIN_NS);
     look_again(sandbox);
 }
 
@@ -114,15 +120,6 @@ wp_sandbox_record_identity(struct wp_sandbox *sandbox, struct wp_err *err)
 }
 
 void
-wp_sandbox_next_identity(struct wp_sandbox *sandbox)
-{
-    if (sandbox->audience[0] != '\0') {
-        sandbox->identity_due_ns = 0;
-        wp_sandbox_arm_ms(&sandbox->identity_timer, 0);
-    }
-}
-
-void
 wp_sandbox_on_identity_timer(int fd, short what, void *arg)
 {
     struct wp_sandbox *sandbox = arg;
@@ -135,7 +132,7 @@ wp_sandbox_on_identity_timer(int fd, short what, void *arg)
     }
     if (clock_was_set(sandbox)) {
         sandbox->identity_until_ms = 0; /* As if it had none. */
-    } else if (wp_sandbox_now_ns() < sandbox->identity_due_ns) {
+    } else if (mono_ns() < sandbox->identity_due_ns) {
         look_again(sandbox);
         return;
     }

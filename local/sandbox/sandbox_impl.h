@@ -69,7 +69,14 @@ WP_MUST_CHECK enum wp_status wp_sandbox_identify(struct wp_sandbox *sandbox,
 WP_MUST_CHECK enum wp_status
 wp_sandbox_record_identity(struct wp_sandbox *sandbox, struct wp_err *err);
 /* The next one, if it is to have any, is due now. */
-void wp_sandbox_next_identity(struct wp_sandbox *sandbox);
+static inline void
+wp_sandbox_next_identity(struct wp_sandbox *sandbox)
+{
+    if (sandbox->audience[0] != '\0') {
+        sandbox->identity_due_ns = 0;
+        wp_sandbox_arm_ms(&sandbox->identity_timer, 0);
+    }
+}
 void wp_sandbox_on_identity_timer(int fd, short what, void *arg);
 
 /* --- sandbox_freeze.c --- */
