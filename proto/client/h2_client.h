@@ -49,8 +49,8 @@ struct wp_h2_call {
      * of them; reply is not used. False: they make no sense, and the connection
      * ends. NULL: a unary call. */
     bool (*received)(struct wp_h2_call *call, const uint8_t *bytes, size_t len);
-    /* NULL, or room for the grpc-message, terminated; or for "HTTP status CODE",
-     * where that is not 200. */
+    /* NULL, or room for the grpc-message, terminated; or for "HTTP status
+     * CODE", where that is not 200. */
     char *details;
     size_t details_cap;
 
