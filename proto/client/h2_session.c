@@ -104,6 +104,26 @@ on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
     return 0;
 }
 
+/* A server that has answered need not wait for the end of a stream's requests,
+ * and not every one resets it. */
+static int
+on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    struct wp_h2_call *call;
+
+    (void)user;
+    if ((frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) ||
+        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) {
+        return 0;
+    }
+    call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    if (call != NULL && call->received != NULL && !call->ends) {
+        return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE,
+                                         frame->hd.stream_id, NGHTTP2_NO_ERROR);
+    }
+    return 0;
+}
+
 static int
 on_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
          void *user)
@@ -188,6 +208,7 @@ wp_h2_session_start(struct wp_h2_conn *conn)
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks,
                                                               on_data);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
     ok = make_session(conn, callbacks);
     nghttp2_session_callbacks_del(callbacks);

@@ -199,9 +199,11 @@ class ClaimStreams(unittest.TestCase):
             with sock.makefile("rb") as frames:
                 while True:
                     head = frames.read(9)
-                    frames.read(int.from_bytes(head[:3], "big"))
+                    payload = frames.read(int.from_bytes(head[:3], "big"))
                     if head[3] == wire.RST:
                         break
+                    if head[3] == wire.PING:
+                        sock.sendall(wire.frame(wire.PING, 1, 0, payload))
             # The other has taken over, and has not ended.
             self.assertEqual(head[8], 1)
             self.assertEqual(streams(self.daemon), (1, 0, 4))
