@@ -24,11 +24,12 @@ static void
 note_lease(struct warmpool_stock *stock, const struct wp_wire_lease_ahead *in)
 {
     uint32_t i = find(stock, 0);
-    struct wp_stock_slot *slot = &stock->slots[i];
+    struct wp_stock_slot *slot;
 
     if (i == UINT32_MAX) {
         return; /* It sends more than was asked for: it has them back. */
     }
+    slot = &stock->slots[i];
     slot->number = in->number;
     slot->told = false;
     slot->settled = false;
