@@ -117,7 +117,10 @@ next_char(struct wp_str *path)
     }
     path->ptr += len;
     path->len -= len;
-    return c == '\\' ? '/' : c;
+    if (c == '\\') {
+        c = '/';
+    }
+    return c;
 }
 
 /* Does a server find its way up in it? A part before '?' is "..", perhaps
