@@ -355,6 +355,7 @@ wp_compare_load(const char *path)
     json_error_t error;
     json_t *run = json_load_file(path, 0, &error);
     const json_t *phase;
+    const char *missing;
     bool two = false;
     size_t i;
 
@@ -384,11 +385,12 @@ wp_compare_load(const char *path)
             json_decref(run);
             return NULL;
         }
-        if (missing_number(phase) != NULL) {
+        missing = missing_number(phase);
+        if (missing != NULL) {
             (void)fprintf(stderr,
                           "warmpool-load: %s: phases[%zu]: %s: expected a "
                           "number\n",
-                          path, i, missing_number(phase));
+                          path, i, missing);
             json_decref(run);
             return NULL;
         }
