@@ -15,7 +15,6 @@
 #define WP_POOL_LEASE_RECORD_H
 
 #include <stdbool.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "pool/backend.h"
@@ -47,9 +46,6 @@ struct wp_lease_record {
     char claim_id[WP_CLAIM_ID_MAX + 1];
     char tenant[WP_TENANT_MAX + 1];
     char lost_reason[WP_REASON_MAX + 1];
-    /* Of what a replica tells a store that has forgotten, and never stored: the
-     * fence counts where there is a record of that sandbox, and makes none. */
-    bool fence_only;
 };
 
 /* Deadlines in a store that replicas share: even as granted, odd once the lease

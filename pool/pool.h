@@ -411,10 +411,9 @@ void wp_pools_sync_end(struct wp_pools *pools, uint32_t pool_index);
  * has forgotten: leases and ends, and, of the keeper, ready ones as OPEN; with
  * retire_idle as ENDED, and they are given up, unless the store says later that
  * somebody holds them: a replica that may have granted one of them is not there
- * to say so. Of a grant that is being taken back the fence is told, as OPEN; by
- * others than the keeper with fence_only.
- * From *cursor (0 at first) on, at most max of them; advances *cursor, to 0 at
- * the end. What is in doubt, or just being committed, is left out. */
+ * to say so. From *cursor (0 at first) on, at most max
+ * of them; advances *cursor, to 0 at the end. What is in doubt, or just being
+ * committed, is left out. */
 uint32_t wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
                                 bool retire_idle, uint32_t *cursor,
                                 struct wp_lease_record *out, uint32_t max);

@@ -92,9 +92,8 @@ tell(struct wp_pools *pools, const struct wp_pool *pool, struct wp_slot_ref ref,
     COPY_TEXT(out->pool, pool->spec.name);
     wp_pools_sandbox_name(pool, info.suffix, out->sandbox);
     COPY_TEXT(out->endpoint, info.endpoint);
-    if ((info.state == WP_SLOT_LEASED || info.state == WP_SLOT_LOST) &&
-        tell_lease(pools, ref, &info, out)) {
-        return true;
+    if (info.state == WP_SLOT_LEASED || info.state == WP_SLOT_LOST) {
+        return tell_lease(pools, ref, &info, out);
     }
     if (info.state == WP_SLOT_READY && keeper) {
         out->state = WP_RECORD_OPEN;
@@ -113,17 +112,12 @@ tell(struct wp_pools *pools, const struct wp_pool *pool, struct wp_slot_ref ref,
         }
         return true;
     }
-    if (info.state == WP_SLOT_DYING) {
-        out->state = WP_RECORD_ENDED;
-        (void)wp_slot_control_change(slot, WP_CONTROL_ON_REWRITE);
-        return true;
+    if (info.state != WP_SLOT_DYING) {
+        return false;
     }
-    /* Of a grant that is taken back the fence is told, which must not be given
-     * out again. Not that it has ended: another replica may have shown it, and
-     * says so. The keeper alone knows whether the sandbox is still there. */
-    out->state = WP_RECORD_OPEN;
-    out->fence_only = !keeper;
-    return wp_slot_has_work(slot, WP_WORK_UNDO);
+    out->state = WP_RECORD_ENDED;
+    (void)wp_slot_control_change(slot, WP_CONTROL_ON_REWRITE);
+    return true;
 }
 
 uint32_t

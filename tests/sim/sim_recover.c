@@ -118,9 +118,8 @@ end_record(struct sim_replica *from, struct sim_kept *kept,
     sim_feed_changed(from->sim, kept, record, NULL, 0);
 }
 
-/* False: the claim has another sandbox there, or a fence counts only where
- * there is a record. The last time the lease that was granted later stays, and
- * such a fence is left out. */
+/* False: the claim has another sandbox there. The last time the lease that was
+ * granted later stays. */
 static bool
 assert_record(struct sim_replica *from, struct sim_kept *kept,
               struct wp_lease_record *told, bool last)
@@ -140,9 +139,6 @@ assert_record(struct sim_replica *from, struct sim_kept *kept,
     }
     if (rival != NULL && !last) {
         return false;
-    }
-    if (told->fence_only && record == NULL) {
-        return last;
     }
     if (rival != NULL && rival->granted_wall_ms >= told->granted_wall_ms) {
         told->state = WP_RECORD_ENDED;

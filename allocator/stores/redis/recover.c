@@ -236,7 +236,7 @@ assert_record(struct wp_lease_redis *redis,
     char field[WP_REDIS_FIELD_LEN + 1];
     char packed[WP_LEASE_PACKED_MAX];
     char claim[1 + WP_LEASE_CLAIM_KEY_MAX] = "c";
-    struct wp_str args[ARGS_FIRST + 8];
+    struct wp_str args[ARGS_FIRST + 7];
     int64_t result = WP_RESULT_STALE;
 
     if (pool == NULL) {
@@ -251,7 +251,6 @@ assert_record(struct wp_lease_redis *redis,
         (struct wp_str){packed, wp_lease_pack(record, packed)};
     args[ARGS_FIRST + 5] = WP_STR("");
     args[ARGS_FIRST + 6] = last ? WP_STR("last") : WP_STR("");
-    args[ARGS_FIRST + 7] = record->fence_only ? WP_STR("fence") : WP_STR("");
     if (wp_record_is_claimed(record->state)) {
         args[ARGS_FIRST + 5].ptr = claim;
         args[ARGS_FIRST + 5].len =

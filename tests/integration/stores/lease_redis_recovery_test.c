@@ -97,41 +97,6 @@ test_flushed_server_is_recovered(void **state)
     redis_world_stop(&world);
 }
 
-/* Of a grant that is being taken back: the next lease has a newer fence, and
- * no sandbox comes back of which nobody else knows. */
-static void
-test_a_fence_alone_makes_no_record(void **state)
-{
-    struct wp_lease_record told;
-    struct wp_lease_record found;
-    struct redis_world world;
-    struct wp_err err;
-
-    (void)state;
-    redis_world_start(&world, NULL);
-    assert_int_equal(redis_world_do_op(&world, WP_LEASE_OFFER, 1, 0), WP_OK);
-    assert_int_equal(redis_world_fetch(&world, 1, &told), WP_OK);
-    told.fence = 7;
-    told.fence_only = true;
-    assert_int_equal(
-        wp_lease_redis_begin_recovery(world.redis, &redis_world_pools[0], &err),
-        WP_OK);
-    assert_int_equal(wp_lease_redis_assert_record(world.redis, &told, &err),
-                     WP_OK);
-    /* The keeper may still tell of it, until this is said for the last time. */
-    memset(told.uid, 2, sizeof told.uid);
-    assert_int_equal(wp_lease_redis_assert_record(world.redis, &told, &err),
-                     WP_ALREADY_EXISTS);
-    assert_int_equal(wp_lease_redis_assert_last(world.redis, &told, &err),
-                     WP_OK);
-    recover(&world, &redis_world_pools[0]);
-    assert_int_equal(redis_world_fetch(&world, 1, &found), WP_OK);
-    assert_int_equal(found.state, WP_RECORD_OPEN);
-    assert_int_equal(found.fence, 7);
-    assert_int_equal(redis_world_state_of(&world, 2), WP_RECORD_NONE);
-    redis_world_stop(&world);
-}
-
 /* What Redis knows already is not overwritten by what is older or in conflict.
  */
 static void
@@ -419,7 +384,6 @@ main(void)
             test_a_claims_second_lease_waits_for_the_end_of_the_first),
         cmocka_unit_test(test_a_recovery_does_not_go_on_at_another_server),
         cmocka_unit_test(test_a_copy_of_a_recovery_is_begun_again),
-        cmocka_unit_test(test_a_fence_alone_makes_no_record),
         cmocka_unit_test(test_assertions_only_add),
         cmocka_unit_test(test_recovery_by_two),
     };

@@ -143,41 +143,6 @@ an_old_deadline_shortens_nothing(void **state)
     replica_close(&a);
 }
 
-/* The store has not answered yet, and forgets the grant: without that fence it
- * would give the same one to the next claim. */
-static void
-the_fence_of_a_grant_that_is_taken_back_is_told(void **state)
-{
-    struct replica a;
-    struct replica b;
-    struct wp_rig_claim c;
-    struct wp_lease_record told;
-    uint32_t cursor = 0;
-
-    (void)state;
-    replica_open(&a, 0, 1, true);
-    replica_open(&b, 1, 1, false);
-    replica_settle_both(&a, &b);
-    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
-    replica_store.ports[1].later = true;
-    wp_pools_undo(b.pools, &c.claim);
-    replica_settle(&b);
-    assert_int_equal(
-        wp_pools_known_records(b.pools, 0, false, &cursor, &told, 1), 1);
-    assert_int_equal(told.state, WP_RECORD_OPEN);
-    assert_true(told.fence_only);
-    assert_int_equal(told.fence, c.claim.grant.fence);
-    assert_string_equal(told.claim_id, "");
-    replica_store.ports[1].later = false;
-    (void)wp_model_answer(&replica_store, 1);
-    replica_settle_both(&a, &b);
-    cursor = 0;
-    assert_int_equal(
-        wp_pools_known_records(b.pools, 0, false, &cursor, &told, 1), 0);
-    replica_close(&b);
-    replica_close(&a);
-}
-
 int
 main(void)
 {
@@ -191,8 +156,6 @@ main(void)
         cmocka_unit_test_setup(what_is_over_is_not_known,
                                replica_set_up_shared),
         cmocka_unit_test_setup(an_old_deadline_shortens_nothing,
-                               replica_set_up_shared),
-        cmocka_unit_test_setup(the_fence_of_a_grant_that_is_taken_back_is_told,
                                replica_set_up_shared),
     };
 

@@ -3,8 +3,7 @@
 --   begin   a new generation, "c" and one not to join, this server process;
 --           answers "g" as it is then
 --   assert  generation, record's field, writer, packed record, claim's field
---           or ""; "last" when it is not told again, or ""; "fence" when it
---           counts only where there is a record of it, or ""
+--           or ""; "last" when it is not told again
 --   end     generation, replica
 --   ended   generation, replica
 --   open    generation, replicas...
@@ -53,10 +52,6 @@ if kind == 'assert' then
     local v = call('HMGET', hash, field, 'q', claim)
     local old = v[1]
     local rival, loser
-    if ARGV[8] == 'fence' and not old then
-        -- The keeper may still tell of it.
-        return ARGV[7] == 'last' and OK or ALREADY_EXISTS
-    end
     if claim ~= '' and v[3] and v[3] ~= field then
         if ARGV[7] ~= 'last' then
             return ALREADY_EXISTS
