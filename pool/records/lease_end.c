@@ -89,7 +89,10 @@ finish_end(struct wp_store_request *end, enum wp_status status)
     struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     struct wp_pool *pool = wp_pools_of_slot(pools, ref.index);
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
-    bool ended = status == WP_OK || status == WP_NOT_FOUND;
+    /* A store that has forgotten a grant which nobody was shown may give its
+     * fence to another claim: who holds the sandbox it will tell. */
+    bool forgot = end->undo && pools->shared && status == WP_NOT_FOUND;
+    bool ended = status == WP_OK || (status == WP_NOT_FOUND && !forgot);
     bool expires = end->op.kind == WP_LEASE_EXPIRE;
     struct wp_claim_view view;
     bool offer = false;
@@ -120,7 +123,7 @@ finish_end(struct wp_store_request *end, enum wp_status status)
     } else if (status == WP_ABORTED && expires && !end->undo &&
                is_renewed(pools, end)) {
         take_deadline(pools, slot, &end->found);
-    } else if (status == WP_ABORTED && pools->durable) {
+    } else if (forgot || (status == WP_ABORTED && pools->durable)) {
         superseded(pools, ref);
     }
     (void)pthread_mutex_unlock(lock);

@@ -67,24 +67,42 @@ wp_chaos_breach_name(enum wp_chaos_breach breach)
 }
 
 static void
+print_call(FILE *out, const struct wp_chaos_event *call)
+{
+    static const char *const names[] = {"?", "Claim", "Renew", "Release",
+                                        "Get"};
+    char uid[2 * WP_UID_LEN + 1];
+
+    wp_hex_encode(call->uid, WP_UID_LEN, uid);
+    (void)fprintf(out,
+                  "%s at replica %u, %" PRId64 " to %" PRId64
+                  " ns, status %u, sandbox %s, fence %" PRIu64
+                  ", deadline %" PRId64 ", flags %u%s\n",
+                  names[call->what <= WP_CHAOS_GET ? call->what : 0],
+                  call->replica, call->started_ns, call->at_ns, call->status,
+                  uid, call->fence, call->deadline_ns, call->flags,
+                  call->edge == WP_CHAOS_START ? ", never ended" : "");
+}
+
+/* A sample of each kind, with all that its claim went through. */
+static void
 tell(struct wp_checker *checker, enum wp_chaos_breach breach, uint64_t claim,
      const struct wp_chaos_event *event)
 {
-    char uid[2 * WP_UID_LEN + 1];
+    const struct wp_chaos_story *story =
+        &checker->open[claim & ((UINT64_C(1) << OPEN_BITS) - 1)];
 
     if (checker->report.breaches[breach]++ >= SAMPLES_MAX ||
         checker->samples == NULL) {
         return;
     }
-    wp_hex_encode(event->uid, WP_UID_LEN, uid);
-    (void)fprintf(checker->samples,
-                  "%s: claim %" PRIx64 " call %u at replica %u, %" PRId64
-                  " to %" PRId64 " ns, status %u, sandbox %s, fence %" PRIu64
-                  ", deadline %" PRId64 ", flags %u\n",
-                  wp_chaos_breach_name(breach), claim, event->what,
-                  event->replica, event->started_ns, event->at_ns,
-                  event->status, uid, event->fence, event->deadline_ns,
-                  event->flags);
+    (void)fprintf(checker->samples, "%s: claim %" PRIx64 ": ",
+                  wp_chaos_breach_name(breach), claim);
+    print_call(checker->samples, event);
+    for (uint32_t i = 0; story->claim == claim && i < story->n_calls; i++) {
+        (void)fputs("    ", checker->samples);
+        print_call(checker->samples, &story->calls[i]);
+    }
 }
 
 /* --- Leases of all clients --- */

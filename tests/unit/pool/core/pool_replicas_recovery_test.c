@@ -143,6 +143,42 @@ an_old_deadline_shortens_nothing(void **state)
     replica_close(&a);
 }
 
+/* The store has forgotten a grant when it is taken back, and gives the same
+ * fence to another claim. The replica that took the first one back hears of the
+ * second while it waits for its answer. */
+static void
+a_fence_that_the_store_gave_twice_is_the_later_claim_s(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_rig_claim later;
+    struct wp_lease_record open;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_open(&b, 1, 1, false);
+    replica_settle_both(&a, &b);
+    open = replica_store.records[0];
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    replica_store.records[0] = open;
+    replica_store.ports[0].n_feed = 0; /* a never hears of it. */
+    replica_store.ports[1].later = true;
+    wp_pools_undo(b.pools, &c.claim);
+    replica_settle(&b);
+    (void)wp_model_answer(&replica_store, 1);
+    assert_int_equal(replica_claim(&a, &later, "c2"), WP_OK);
+    assert_int_equal(later.claim.grant.fence, c.claim.grant.fence);
+    replica_settle(&b);
+    replica_store.ports[1].later = false;
+    (void)wp_model_answer(&replica_store, 1);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    assert_int_equal(replica_change(&b, &later, true, NULL), WP_OK);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 int
 main(void)
 {
@@ -157,6 +193,9 @@ main(void)
                                replica_set_up_shared),
         cmocka_unit_test_setup(an_old_deadline_shortens_nothing,
                                replica_set_up_shared),
+        cmocka_unit_test_setup(
+            a_fence_that_the_store_gave_twice_is_the_later_claim_s,
+            replica_set_up_shared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
