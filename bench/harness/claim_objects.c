@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,11 +12,13 @@
 #include "bench/harness/target.h"
 #include "bench/load/signals.h"
 #include "k8s/objects/json.h"
+#include "pool/base/assert.h"
 #include "pool/base/clock.h"
 
 enum {
     IN_FLIGHT_MAX = 4096, /* As if each claim had a client of its own. */
     PATIENCE = 6,         /* Times the timeout of a call: until all has gone. */
+    LOOK_US = 100000,     /* How often whoever waits looks for a signal. */
 };
 
 enum wp_status
@@ -80,38 +83,75 @@ wp_claim_objects_selector(uint32_t tag, char out[WP_CLAIM_OBJECTS_SELECTOR_MAX])
 
 struct answer {
     bool over;
+    bool unwanted; /* Nobody waits for it: it frees itself. */
     enum wp_status status;
     json_t *object; /* Owned; NULL when there is none. */
-    struct wp_err *err;
+    struct wp_err err;
 };
+
+static struct answer *
+answer_new(void)
+{
+    struct answer *answer = calloc(1, sizeof *answer);
+
+    WP_ASSERT(answer != NULL);
+    return answer;
+}
 
 static void
 on_answer(void *ctx, const struct wp_api_result *result)
 {
     struct answer *answer = ctx;
 
+    if (answer->unwanted) {
+        free(answer);
+        return;
+    }
     answer->over = true;
     answer->status = result->status;
-    answer->object = json_incref(result->object);
-    if (result->status != WP_OK) {
-        (void)wp_err_set(answer->err, result->status, "the API server: %s",
+    if (result->status == WP_OK) {
+        answer->object = json_incref(result->object);
+    } else {
+        (void)wp_err_set(&answer->err, result->status, "the API server: %s",
                          result->message != NULL ? result->message
                                                  : "no answer");
     }
 }
 
-/* The object is the caller's. */
-static json_t *
-wait_for(struct wp_claim_objects *objects, struct answer *answer)
+static void
+on_look(evutil_socket_t fd, short what, void *ctx)
 {
+    (void)fd; /* Whoever waits looks for a signal. */
+    (void)what;
+    (void)ctx;
+}
+
+/* Until it is there, or a signal: then the status is UNAVAILABLE. Takes the
+ * answer; *object is the caller's, and NULL when there is none. */
+static enum wp_status
+wait_for(struct wp_claim_objects *objects, struct answer *answer,
+         json_t **object, struct wp_err *err)
+{
+    const struct timeval pause = {0, LOOK_US};
+    enum wp_status status;
+
+    *object = NULL;
     while (!answer->over) {
+        (void)event_base_once(objects->base, -1, EV_TIMEOUT, on_look, NULL,
+                              &pause);
         (void)event_base_loop(objects->base, EVLOOP_ONCE);
+        if (!answer->over && wp_signals_pending()) {
+            answer->unwanted = true;
+            return wp_err_set(err, WP_UNAVAILABLE, "a signal came");
+        }
     }
-    if (answer->status != WP_OK) {
-        json_decref(answer->object);
-        answer->object = NULL;
+    status = answer->status;
+    *object = answer->object;
+    if (status != WP_OK) {
+        *err = answer->err;
     }
-    return answer->object;
+    free(answer);
+    return status;
 }
 
 static struct wp_api_target
@@ -140,13 +180,14 @@ wp_claim_objects_pool(struct wp_claim_objects *objects,
 {
     struct wp_api_target target =
         target_of(plan, WP_KIND_SANDBOX_WARM_POOL, plan->pool);
-    struct answer answer = {.err = err};
+    struct answer *answer = answer_new();
+    enum wp_status status;
     json_t *pool;
 
-    wp_api_get(objects->api, &target, on_answer, &answer);
-    pool = wait_for(objects, &answer);
+    wp_api_get(objects->api, &target, on_answer, answer);
+    status = wait_for(objects, answer, &pool, err);
     if (pool == NULL) {
-        if (answer.status == WP_NOT_FOUND) {
+        if (status == WP_NOT_FOUND) {
             (void)wp_err_wrap(err, "SandboxWarmPool %s/%s",
                               plan->pool_namespace, plan->pool);
         }
@@ -166,15 +207,16 @@ wp_claim_objects_resize(struct wp_claim_objects *objects,
 {
     struct wp_api_target target =
         target_of(plan, WP_KIND_SANDBOX_WARM_POOL, plan->pool);
-    struct answer answer = {.err = err};
     json_t *body = json_pack("{s:{s:I}}", "spec", "replicas", (json_int_t)size);
+    struct answer *answer = answer_new();
+    enum wp_status status;
+    json_t *pool;
 
-    if (body == NULL) {
-        return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
-    }
-    wp_api_patch(objects->api, &target, body, on_answer, &answer);
-    json_decref(wait_for(objects, &answer));
-    return answer.status == WP_OK ? WP_OK : wp_err_wrap(err, "pool-size");
+    WP_ASSERT(body != NULL);
+    wp_api_patch(objects->api, &target, body, on_answer, answer);
+    status = wait_for(objects, answer, &pool, err);
+    json_decref(pool);
+    return status == WP_OK ? WP_OK : wp_err_wrap(err, "pool-size");
 }
 
 /* --- What is left. --- */
@@ -204,14 +246,13 @@ walk_list(struct walk *walk, enum wp_kind kind, const char *selector,
         struct wp_api_query query = {.label_selector = selector,
                                      .cont = cont[0] != '\0' ? cont : NULL,
                                      .limit = WP_CLAIM_OBJECTS_PAGE};
-        struct answer answer = {.err = &walk->out->why};
+        struct answer *answer = answer_new();
         const json_t *item;
         json_t *list;
         size_t i;
 
-        wp_api_list(walk->objects->api, &target, &query, on_answer, &answer);
-        list = wait_for(walk->objects, &answer);
-        if (list == NULL) {
+        wp_api_list(walk->objects->api, &target, &query, on_answer, answer);
+        if (wait_for(walk->objects, answer, &list, &walk->out->why) != WP_OK) {
             return false;
         }
         json_array_foreach(json_object_get(list, "items"), i, item)
@@ -241,7 +282,9 @@ end_claim(struct walk *walk, const json_t *claim)
     struct wp_api_target target =
         target_of(walk->plan, WP_KIND_SANDBOX_CLAIM,
                   wp_json_text(claim, "metadata", "name", NULL));
-    struct answer answer = {.err = &walk->out->why};
+    struct answer *answer;
+    enum wp_status status;
+    json_t *gone;
 
     walk->there++;
     if (is_going(claim)) {
@@ -249,10 +292,12 @@ end_claim(struct walk *walk, const json_t *claim)
     }
     walk->alive++;
     walk->out->found++;
+    answer = answer_new();
     wp_api_delete(walk->objects->api, &target, &(struct wp_api_delete){0},
-                  on_answer, &answer);
-    json_decref(wait_for(walk->objects, &answer));
-    walk->out->ended += answer.status == WP_OK || answer.status == WP_NOT_FOUND;
+                  on_answer, answer);
+    status = wait_for(walk->objects, answer, &gone, &walk->out->why);
+    json_decref(gone);
+    walk->out->ended += status == WP_OK || status == WP_NOT_FOUND;
 }
 
 /* A Sandbox that is still some claim's of ours. */

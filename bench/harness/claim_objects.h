@@ -1,8 +1,9 @@
 /* bench/harness/claim_objects.h - an API server whose SandboxClaims are the load.
  *
  * A client in an event loop of its own, and what is asked of it beside the load:
- * the pool, and what is left at the end. Questions wait for their answers. One
- * thread at a time; the load has a client of its own (lane_objects.c). */
+ * the pool, and what is left at the end. Questions wait for their answers, until
+ * a signal is there to be taken. One thread at a time; the load has a client of
+ * its own (lane_objects.c). */
 #ifndef WP_BENCH_HARNESS_CLAIM_OBJECTS_H
 #define WP_BENCH_HARNESS_CLAIM_OBJECTS_H
 

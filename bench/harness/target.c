@@ -12,7 +12,7 @@
 /* Of address space; pages that are not written cost nothing. */
 #define ARENA_SIZE ((size_t)1 << 28)
 #define PATIENCE_NS (60 * WP_NS_PER_S)
-/* Of a call that somebody would rather not wait for. */
+/* Of one try of a question. A signal is heeded after it. */
 #define QUICK_NS (2 * WP_NS_PER_S)
 
 static void
@@ -114,8 +114,8 @@ open_grpc(struct wp_target *target, const struct wp_plan *plan, bool second,
     target->ctl.out = stdout;
     target->ctl.errors = stderr;
     wp_ctl_options_init(options);
-    options->timeout_ns =
-        plan->timeout_ns > QUICK_NS ? plan->timeout_ns : QUICK_NS;
+    options->timeout_ns = QUICK_NS;
+    target->patience_ns = plan->timeout_ns;
     options->address =
         second ? plan->against : either(plan->address, options->address);
     options->tls_ca = plan->tls_ca;
@@ -167,13 +167,28 @@ pool_of(const struct wp_plan *plan)
                                      wp_str_from(plan->pool)};
 }
 
+/* When a question that is asked now has waited long enough. */
+static int64_t
+patience_end_ns(const struct wp_target *target, bool quick)
+{
+    return quick ? 0 : wp_lane_now_ns() + target->patience_ns;
+}
+
+/* Is the question, which had this answer, to be asked once more? Each may be: it
+ * asks for the same again. */
+static bool
+is_asked_again(enum wp_status status, int64_t end_ns)
+{
+    return status == WP_DEADLINE_EXCEEDED && wp_lane_now_ns() < end_ns &&
+           !wp_signals_pending();
+}
+
 bool
 wp_target_pool(struct wp_target *target, const struct wp_plan *plan, bool quick,
                struct wp_pool_stats *out, struct wp_err *err)
 {
     const struct wp_wire_get_pool_request request = {.pool = pool_of(plan)};
-    int64_t *timeout_ns = &target->ctl.options.timeout_ns;
-    int64_t patience_ns = *timeout_ns;
+    int64_t end_ns = patience_end_ns(target, quick);
     struct wp_ctl_call call = {.wait_ns = 0};
     enum wp_status status;
 
@@ -187,10 +202,10 @@ wp_target_pool(struct wp_target *target, const struct wp_plan *plan, bool quick,
         target->blind = !told && err->status == WP_PERMISSION_DENIED;
         return told;
     }
-    wp_arena_reset(&target->ctl.arena);
-    *timeout_ns = quick ? QUICK_NS : patience_ns;
-    status = wp_ctl_call_get_pool(&target->ctl, &request, out, &call);
-    *timeout_ns = patience_ns;
+    do {
+        wp_arena_reset(&target->ctl.arena);
+        status = wp_ctl_call_get_pool(&target->ctl, &request, out, &call);
+    } while (is_asked_again(status, end_ns));
     if (status != WP_OK) {
         *err = call.err;
         err->status = status;
@@ -207,14 +222,19 @@ set_size(struct wp_target *target, const struct wp_plan *plan, uint32_t size,
 {
     const struct wp_wire_set_pool_request request = {
         .pool = pool_of(plan), .has_target = true, .target = size};
+    int64_t end_ns = patience_end_ns(target, false);
     struct wp_ctl_call call = {.wait_ns = 0};
     struct wp_pool_stats stats;
+    enum wp_status status;
 
     if (target->objects.api != NULL) {
         return wp_claim_objects_resize(&target->objects, plan, size, err);
     }
-    wp_arena_reset(&target->ctl.arena);
-    if (wp_ctl_call_set_pool(&target->ctl, &request, &stats, &call) != WP_OK) {
+    do {
+        wp_arena_reset(&target->ctl.arena);
+        status = wp_ctl_call_set_pool(&target->ctl, &request, &stats, &call);
+    } while (is_asked_again(status, end_ns));
+    if (status != WP_OK) {
         *err = call.err;
         return wp_err_wrap(err, "pool-size");
     }
@@ -327,8 +347,8 @@ end_claim(struct wp_target *target, const struct wp_claim_info *claim,
     return false;
 }
 
-/* One walk over the list; false when the target does not tell. */
-static bool
+/* One walk over the list; not WP_OK when the target does not tell. */
+static enum wp_status
 walk(struct wp_target *target, const struct wp_plan *plan, uint32_t tag,
      struct wp_leftovers *out, bool *any)
 {
@@ -340,14 +360,19 @@ walk(struct wp_target *target, const struct wp_plan *plan, uint32_t tag,
     *any = false;
     do {
         struct wp_ctl_call call = {.wait_ns = 0};
+        enum wp_status status;
 
         wp_arena_reset(&target->ctl.arena);
         request.page_token = wp_str_from(token);
-        if (wp_ctl_call_list_claims(&target->ctl, &request, &page, &call) !=
-                WP_OK ||
+        status = wp_ctl_call_list_claims(&target->ctl, &request, &page, &call);
+        if (status == WP_OK &&
             !wp_str_copy(page.next_page_token, token, sizeof token)) {
+            status =
+                wp_err_set(&call.err, WP_INTERNAL, "next_page_token: too long");
+        }
+        if (status != WP_OK) {
             out->why = call.err;
-            return false;
+            return status;
         }
         for (uint32_t i = 0; i < page.n_claims; i++) {
             if (!is_ours(&page.claims[i], tag)) {
@@ -361,13 +386,15 @@ walk(struct wp_target *target, const struct wp_plan *plan, uint32_t tag,
             out->ended += end_claim(target, &page.claims[i], &out->why);
         }
     } while (token[0] != '\0');
-    return true;
+    return WP_OK;
 }
 
 void
 wp_target_settle(struct wp_target *target, const struct wp_plan *plan,
                  uint32_t tag, bool quick, struct wp_leftovers *out)
 {
+    int64_t end_ns = patience_end_ns(target, quick);
+    enum wp_status status;
     bool any = true;
 
     *out = (struct wp_leftovers){.known = false};
@@ -380,7 +407,7 @@ wp_target_settle(struct wp_target *target, const struct wp_plan *plan,
         return;
     }
     if (quick) {
-        target->ctl.options.timeout_ns = QUICK_NS;
+        target->patience_ns = 0;
     }
     if (target->objects.api != NULL) {
         wp_claim_objects_settle(&target->objects, plan, tag, out);
@@ -394,7 +421,10 @@ wp_target_settle(struct wp_target *target, const struct wp_plan *plan,
         if (i > 0) {
             rest(target);
         }
-        if (!walk(target, plan, tag, out, &any)) {
+        do {
+            status = walk(target, plan, tag, out, &any);
+        } while (is_asked_again(status, end_ns));
+        if (status != WP_OK) {
             return;
         }
         if (any && wp_signals_pending()) {

@@ -24,7 +24,8 @@ struct wp_target {
     bool has_size;
     uint32_t size; /* What the pool's target was before we changed it. */
 
-    struct wp_ctl ctl; /* For questions. */
+    struct wp_ctl ctl;   /* For questions. */
+    int64_t patience_ns; /* How long one is asked again and again. */
     void *memory;
     /* Of SandboxClaims, instead; objects.api is NULL for gRPC. */
     struct wp_api_config server;

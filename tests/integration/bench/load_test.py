@@ -719,9 +719,9 @@ class Failures(WithDaemon):
 class Slow(unittest.TestCase):
     """A target that stands still, and what it keeps open."""
 
-    def under_way(self, daemon, *words):
+    def under_way(self, daemon, *words, rate="100"):
         process = subprocess.Popen(
-            [LOAD, "bench", "-a", daemon.address, "-r", "100", *words],
+            [LOAD, "bench", "-a", daemon.address, "-r", rate, *words],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         process.stderr.readline()  # Progress: it runs.
@@ -743,27 +743,58 @@ class Slow(unittest.TestCase):
         self.assertGreaterEqual(sum(t >= 0.1 for t in took), 35)
         self.assertGreaterEqual(max(took), 0.4)
 
+    def interrupted(self, process, times):
+        """Signals it so often; its document."""
+        began = time.monotonic()
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.2)  # Signals of one moment are one.
+        out, errors = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertLess(time.monotonic() - began, PATIENCE / 2)
+        return json.loads(out)
+
     def test_a_second_signal_does_not_wait_for_a_target_that_stands_still(self):
         daemon = Daemon()
         self.addCleanup(daemon.stop)
-        process = self.under_way(daemon, "-d", "1h", "--wait", "600s",
-                                 "--timeout", "600s", "-o", "json")
-        daemon.process.send_signal(signal.SIGSTOP)
-        self.addCleanup(daemon.process.send_signal, signal.SIGCONT)
+        # With claims under way, and with none: what is left is being asked.
+        for rate in ("100", "0.3"):
+            with self.subTest(rate=rate):
+                process = self.under_way(daemon, "-d", "1h", "--wait", "600s",
+                                         "--timeout", "600s", "-o", "json",
+                                         rate=rate)
+                daemon.process.send_signal(signal.SIGSTOP)
+                try:
+                    run = self.interrupted(process, 2)
+                finally:
+                    daemon.process.send_signal(signal.SIGCONT)
+                self.assertEqual(run["signal"], "SIGINT")
+                self.assertIsNone(run["check"]["leases_left"])
 
-        def over():
-            process.send_signal(signal.SIGINT)
-            time.sleep(0.1)  # Signals of one moment are one.
-            return process.poll() is not None
-
-        threading.Thread(target=eventually, args=(over, "the end")).start()
-        began = time.monotonic()
-        out, errors = process.communicate(timeout=PATIENCE)
-        self.assertEqual(process.returncode, 130, errors)
-        run = json.loads(out)
-        self.assertEqual(run["signal"], "SIGINT")
-        self.assertIsNone(run["check"]["leases_left"])
-        self.assertLess(time.monotonic() - began, PATIENCE / 2)
+    def test_a_signal_does_not_wait_for_a_target_that_never_answers(self):
+        with socket.create_server(("127.0.0.1", 0)) as mute, \
+                tempfile.TemporaryDirectory() as folder:
+            mute.settimeout(PATIENCE / 2)
+            port = mute.getsockname()[1]
+            config = os.path.join(folder, "config")
+            with open(config, "w", encoding="utf-8") as file:
+                json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+                           "contexts": [{"name": "c", "context": {"cluster": "c",
+                                                               "user": "u"}}],
+                           "users": [{"name": "u", "user": {}}],
+                           "clusters": [{"name": "c", "cluster": {
+                               "server": f"http://127.0.0.1:{port}"}}]}, file)
+            for target in (["-a", f"127.0.0.1:{port}"],
+                           ["--kubeconfig", config]):
+                with self.subTest(target=target[0]):
+                    process = subprocess.Popen(
+                        [LOAD, "bench", *target, "-r", "100", "-d", "1h", "--timeout",
+                         "600s", "-o", "json"], stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE, text=True)
+                    self.addCleanup(process.kill)
+                    with mute.accept()[0]:  # A question is on its way.
+                        self.assertEqual(self.interrupted(process, 1)["signal"],
+                                         "SIGINT")
 
     def test_a_wall_clock_that_leaps_changes_no_figure(self):
         daemon = Daemon()
