@@ -20,6 +20,54 @@
 
 /* --- Leases --- */
 
+/* A claim has one lease at a time. Of another one that is known here, and was
+ * granted before that moment, the end has not been heard yet: the store is
+ * asked who has that sandbox. */
+static void
+leave_past_lease(struct wp_pools *pools, struct wp_hash128 claim_hash,
+                 struct wp_slot_ref ref, int64_t granted_wall_ms)
+{
+    struct wp_claim_ref claim;
+    struct wp_claim_view view;
+
+    if (wp_claim_table_find(&pools->claims, claim_hash, &claim) &&
+        wp_claim_table_read(&pools->claims, claim, &view) && view.held &&
+        !wp_slot_ref_eq(view.slot, ref) &&
+        view.granted_wall_ms < granted_wall_ms) {
+        wp_pools_doubt_lease(pools, view.slot);
+    }
+}
+
+/* Has the record's claim lead to the slot. An id that is pending here, or a
+ * full table: its claim, or the next question for it, will bring the store's
+ * answer. */
+static void
+lead_claim(struct wp_pools *pools, const struct wp_pool *pool,
+           struct wp_slot_ref ref, const struct wp_lease_record *record)
+{
+    struct wp_claim_key key = {
+        .fingerprint = record->fingerprint,
+        .claim_id = wp_str_from(record->claim_id),
+        .tenant = wp_str_from(record->tenant),
+        .pool_index = pool->index,
+    };
+    struct wp_claim_ref claim;
+
+    key.hash = wp_claim_hash(pools->config.hash_key, key.tenant, key.claim_id);
+    leave_past_lease(pools, key.hash, ref, record->granted_wall_ms);
+    if (wp_claim_table_begin(&pools->claims, &key, &claim) != WP_CLAIM_NEW) {
+        return;
+    }
+    atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->claim_entry,
+                          claim.index, memory_order_relaxed);
+    if (wp_claim_table_hold(&pools->claims, claim, ref, record->granted_wall_ms,
+                            (int)record->served)) {
+        wp_claim_notify_followers(wp_pools_at(pools, pool->index),
+                                  wp_claim_ref_pack(claim), NULL);
+    }
+    (void)!wp_claim_table_share(&pools->claims, claim);
+}
+
 /* Writes the record's lease into the slot, which is LEASED, and has the claim
  * lead to it. */
 static void
@@ -30,14 +78,7 @@ set_lease(struct wp_pools *pools, const struct wp_pool *pool,
     int64_t now = wp_pools_now(pools);
     int64_t deadline =
         wp_pools_deadline_ns(pools, now, record->deadline_wall_ms);
-    struct wp_claim_key key = {
-        .fingerprint = record->fingerprint,
-        .claim_id = wp_str_from(record->claim_id),
-        .tenant = wp_str_from(record->tenant),
-        .pool_index = pool->index,
-    };
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
-    struct wp_claim_ref claim;
 
     (void)wp_slot_control_change(slot, WP_CONTROL_ON_LEASE_READ);
     /* A renewal here may be answered at this moment: the deadline that control
@@ -51,19 +92,7 @@ set_lease(struct wp_pools *pools, const struct wp_pool *pool,
     atomic_store_explicit(&slot->deadline_wall_ms, record->deadline_wall_ms,
                           memory_order_relaxed);
     (void)pthread_mutex_unlock(lock);
-    key.hash = wp_claim_hash(pools->config.hash_key, key.tenant, key.claim_id);
-    /* An id that is pending here, or a full table: its claim, or the next
-     * question for it, will bring the store's answer. */
-    if (wp_claim_table_begin(&pools->claims, &key, &claim) == WP_CLAIM_NEW) {
-        atomic_store_explicit(&slot->claim_entry, claim.index,
-                              memory_order_relaxed);
-        if (wp_claim_table_hold(&pools->claims, claim, ref,
-                                record->granted_wall_ms, (int)record->served)) {
-            wp_claim_notify_followers(wp_pools_at(pools, pool->index),
-                                      wp_claim_ref_pack(claim), NULL);
-        }
-        (void)!wp_claim_table_share(&pools->claims, claim);
-    }
+    lead_claim(pools, pool, ref, record);
     wp_pools_mark(pools, ref.index);
 }
 
@@ -250,6 +279,8 @@ apply_to_held(struct wp_pools *pools, struct wp_pool *pool,
         record->deadline_wall_ms > atomic_load_explicit(&slot->deadline_wall_ms,
                                                         memory_order_relaxed)) {
         set_lease(pools, pool, ref, record);
+    } else if (!wp_pools_claim_of(pools, ref, &view)) {
+        lead_claim(pools, pool, ref, record); /* It had another lease here. */
     }
     if (record->state == WP_RECORD_LOST) {
         lose(pools, ref, record->lost_reason);
@@ -533,6 +564,7 @@ wp_records_take_found(struct wp_pools *pools,
                       const struct wp_lease_record *record,
                       struct wp_slot_ref *ref)
 {
+    struct wp_hash128 hash;
     enum wp_slot_state state;
 
     *ref = wp_pools_find_uid(pools, record->uid);
@@ -548,6 +580,10 @@ wp_records_take_found(struct wp_pools *pools,
         }
         return WP_PENDING;
     }
+    /* The store has just said which lease its claim has. */
+    hash = wp_claim_hash(pools->config.hash_key, wp_str_from(record->tenant),
+                         wp_str_from(record->claim_id));
+    leave_past_lease(pools, hash, *ref, INT64_MAX);
     wp_records_apply(pools, *ref, record);
     state = wp_slot_state(&pools->slots, *ref);
     return (state == WP_SLOT_LEASED || state == WP_SLOT_LOST) &&

@@ -179,6 +179,39 @@ a_fence_that_the_store_gave_twice_is_the_later_claim_s(void **state)
     replica_close(&a);
 }
 
+/* A claim was released elsewhere and made again, and nothing was heard of that
+ * here: what the store says of it is the lease to tell of. */
+static void
+the_lease_that_a_claim_has_now_is_told(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim first;
+    struct wp_rig_claim c;
+    struct wp_lease_record told[2];
+    uint32_t cursor = 0;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &first, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_change(&a, &first, false, NULL), WP_OK);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    replica_store.ports[1].n_feed = 0;
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    assert_string_not_equal(c.claim.grant.sandbox, first.claim.grant.sandbox);
+    assert_int_equal(
+        wp_pools_known_records(b.pools, 0, false, &cursor, told, 2), 1);
+    assert_int_equal(told[0].state, WP_RECORD_HELD);
+    assert_string_equal(told[0].sandbox, c.claim.grant.sandbox);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 int
 main(void)
 {
@@ -192,6 +225,8 @@ main(void)
         cmocka_unit_test_setup(what_is_over_is_not_known,
                                replica_set_up_shared),
         cmocka_unit_test_setup(an_old_deadline_shortens_nothing,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(the_lease_that_a_claim_has_now_is_told,
                                replica_set_up_shared),
         cmocka_unit_test_setup(
             a_fence_that_the_store_gave_twice_is_the_later_claim_s,
