@@ -346,6 +346,17 @@ sim_client_hear(struct sim *sim, void *ctx, uint64_t arg)
 }
 
 void
+sim_client_rush(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->profile.n_clients; i++) {
+        if (sim->clients[i].state == SIM_IDLE) {
+            plan_next(sim, &sim->clients[i],
+                      sim_between(sim, 0, 200 * WP_NS_PER_US));
+        }
+    }
+}
+
+void
 sim_client_init(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = &sim->clients[index];

@@ -206,12 +206,26 @@ forget(struct sim *sim)
     }
 }
 
+static void
+forget_open(struct sim *sim, void *ctx, uint64_t arg)
+{
+    (void)ctx;
+    (void)arg;
+    if (!sim->kept.closed && !sim->healed) {
+        forget(sim);
+    }
+}
+
+/* What replicas want at the same time is what they can disagree on. */
 void
 sim_failover_forget(struct sim *sim)
 {
-    if (!sim->kept.closed) {
-        forget(sim);
+    int64_t rush_ns = sim_chance(sim, 50) ? 0 : sim_between(sim, 0, 5 * SIM_MS);
+
+    if (rush_ns > 0) {
+        sim_client_rush(sim);
     }
+    sim_in(sim, rush_ns, NULL, forget_open, NULL, 0);
 }
 
 static void

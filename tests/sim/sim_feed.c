@@ -294,7 +294,9 @@ sim_feed_break(struct sim_replica *replica)
     replica->feed.up = false;
     sim_in(sim,
            sim_between(sim, SIM_MS,
-                       sim_chance(sim, 30) ? 10 * SIM_S : 500 * SIM_MS),
+                       sim_chance(sim, 30)   ? 10 * SIM_S
+                       : sim_chance(sim, 50) ? 500 * SIM_MS
+                                             : 10 * SIM_MS),
            replica, follow_again, replica, replica->feed.epoch);
 }
 
