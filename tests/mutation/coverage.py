@@ -88,7 +88,8 @@ def learn(path, tree, pattern, jobs):
                       "-DCMAKE_C_COMPILER_LAUNCHER=" +
                       os.path.join(HERE, "cover.sh"),
                       "-DCMAKE_EXE_LINKER_FLAGS="
-                      f"--coverage -Wl,--wrap=_exit {flush}")
+                      f"--coverage -Wl,--wrap=_exit {flush}",
+                      "-DCMAKE_SHARED_LINKER_FLAGS=--coverage")
     os.environ["WP_COVER_ROOT"] = tree
     done = ninja(tree, build, [], jobs)
     if done.returncode != 0:
