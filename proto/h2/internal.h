@@ -108,7 +108,8 @@ struct wp_h2_worker {
     int64_t spin_ns; /* 0: never. */
     uint32_t spins_skipped;
     uint32_t spins_to_skip;
-    long preempted; /* How often others have taken its processor. */
+    long preempted;    /* How often others have taken its processor. */
+    int64_t looked_ns; /* When that was last looked at. */
 
     struct wp_list conns;
     struct wp_h2_conn *dirty;

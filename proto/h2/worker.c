@@ -16,6 +16,8 @@
 enum {
     SPINS_SKIPPED_MAX = 63,
 };
+/* Others may have the processor once in so long. */
+#define PREEMPTED_GAP_NS (2 * WP_NS_PER_MS)
 
 static _Thread_local struct wp_h2_worker *here;
 
@@ -204,18 +206,22 @@ can_spin(const struct wp_h2_server *server)
            (uint32_t)CPU_COUNT(&cpus) > server->n_workers;
 }
 
-/* Others have wanted the thread's processor since the last look. */
+/* Others have wanted the thread's processor since the last look, and not only
+ * for what any kernel does for a moment: of a long spin that interrupts most. */
 static bool
 was_preempted(struct wp_h2_worker *worker)
 {
-    struct rusage usage;
+    int64_t since_ns = worker->looked_ns;
     long before = worker->preempted;
+    struct rusage usage;
 
     if (getrusage(RUSAGE_THREAD, &usage) != 0) {
         return true;
     }
     worker->preempted = usage.ru_nivcsw;
-    return worker->preempted != before;
+    worker->looked_ns = wp_clock_mono_ns(worker->server->clock);
+    return worker->preempted - before >
+           (worker->looked_ns - since_ns) / PREEMPTED_GAP_NS;
 }
 
 /* Looks for work for a while; true when there was some. After a spin for

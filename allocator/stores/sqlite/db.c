@@ -7,7 +7,13 @@
 #include <sys/statvfs.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/clock.h"
 #include "pool/leases/rules.h"
+
+/* A disk with so many times the room that is needed is looked at once in a
+ * while: a look takes a claim's time. */
+#define ROOM_PLENTY 64
+#define ROOM_LOOK_NS WP_NS_PER_S
 
 enum wp_status
 wp_lease_db_fail(struct wp_lease_db *db, struct wp_err *err,
@@ -380,13 +386,21 @@ wp_lease_db_is_full(const struct wp_lease_db *db)
 }
 
 bool
-wp_lease_db_is_short(const struct wp_lease_db *db)
+wp_lease_db_is_short(struct wp_lease_db *db, int64_t now_ns)
 {
+    uint64_t needed = db->wal_pages * (uint64_t)db->page_bytes;
     struct statvfs disk;
 
-    return db->wal_pages > 0 && statvfs(db->path, &disk) == 0 &&
-           (uint64_t)disk.f_bavail * disk.f_frsize <
-               db->wal_pages * (uint64_t)db->page_bytes;
+    if (needed == 0 || (needed < db->room / ROOM_PLENTY &&
+                        now_ns - db->room_ns < ROOM_LOOK_NS)) {
+        return false;
+    }
+    if (statvfs(db->path, &disk) != 0) {
+        return false;
+    }
+    db->room = (uint64_t)disk.f_bavail * disk.f_frsize;
+    db->room_ns = now_ns;
+    return db->room < needed;
 }
 
 void

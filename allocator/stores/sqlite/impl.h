@@ -36,7 +36,9 @@ struct wp_lease_db {
     enum wp_lease_sqlite_sync level; /* As configured. */
     uint32_t wal_pages;
     int64_t page_bytes;
-    bool full; /* The last failure was a disk without room. */
+    uint64_t room;   /* On the disk, in bytes, when it was looked at: */
+    int64_t room_ns; /* monotonic. */
+    bool full;       /* The last failure was a disk without room. */
     char path[WP_LEASE_FILE_PATH_MAX + 32];
 };
 

@@ -152,7 +152,7 @@ wp_lease_turn_serve(struct wp_lease_turn *turn, struct wp_lease_op *list)
             return false;
         }
     }
-    return !is_due(turn, wp_lease_db_is_short(turn->db));
+    return !is_due(turn, wp_lease_db_is_short(turn->db, now()));
 }
 
 bool
@@ -240,7 +240,7 @@ static void
 checkpoint_if_due(struct wp_lease_turn *turn)
 {
     uint64_t pages = wp_lease_db_wal_pages(turn->db);
-    bool is_short = wp_lease_db_is_short(turn->db);
+    bool is_short = wp_lease_db_is_short(turn->db, now());
     struct wp_err err = {.status = WP_OK};
 
     if (!is_due(turn, is_short) || checkpoint(turn, is_short, &err) == WP_OK) {
