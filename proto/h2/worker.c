@@ -207,7 +207,7 @@ can_spin(const struct wp_h2_server *server)
 }
 
 /* Others have wanted the thread's processor since the last look, and not only
- * for what any kernel does for a moment: of a long spin that interrupts most. */
+ * for what any kernel does for a moment: that interrupts most long spins. */
 static bool
 was_preempted(struct wp_h2_worker *worker)
 {

@@ -48,8 +48,8 @@ uint32_t wp_lease_db_wal_pages(const struct wp_lease_db *db);
 /* The last apply that failed did so because the disk, or the quota, is full. */
 bool wp_lease_db_is_full(const struct wp_lease_db *db);
 /* The disk has less room left than the log's pages need in the file, at worst:
- * copied any later, they might not fit any more. now_ns is monotonic: where there
- * is plenty, the disk is looked at once a second. */
+ * copied any later, they might not fit any more. now_ns is monotonic: where
+ * there is plenty, the disk is looked at once a second. */
 bool wp_lease_db_is_short(struct wp_lease_db *db, int64_t now_ns);
 /* Copies the log into the file, so that the next transaction starts it anew;
  * give_back: the disk gets the log's room again. Waits for the disk, so that
