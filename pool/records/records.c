@@ -580,10 +580,12 @@ wp_records_take_found(struct wp_pools *pools,
         }
         return WP_PENDING;
     }
-    /* The store has just said which lease its claim has. */
+    /* The store has just said which lease its claim has. Only what was granted
+     * since, here, is newer. */
     hash = wp_claim_hash(pools->config.hash_key, wp_str_from(record->tenant),
                          wp_str_from(record->claim_id));
-    leave_past_lease(pools, hash, *ref, INT64_MAX);
+    leave_past_lease(pools, hash, *ref,
+                     record->granted_wall_ms + CLOCK_SLACK_NS / WP_NS_PER_MS);
     wp_records_apply(pools, *ref, record);
     state = wp_slot_state(&pools->slots, *ref);
     return (state == WP_SLOT_LEASED || state == WP_SLOT_LOST) &&
