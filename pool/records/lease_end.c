@@ -3,8 +3,6 @@
  *
  * As in lease.c the store is asked first, and the slot moves under its change
  * lock. */
-#include <string.h>
-
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
 #include "pool/grant/grant.h"
@@ -28,8 +26,7 @@ is_renewed(struct wp_pools *pools, const struct wp_store_request *end)
 
     return found->fence == end->op.fence &&
            wp_pools_claim_of(pools, end->op.ref, &view) &&
-           strcmp(view.claim_id, found->claim_id) == 0 &&
-           strcmp(view.tenant, found->tenant) == 0;
+           wp_records_is_of(found, &view);
 }
 
 static void

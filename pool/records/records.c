@@ -7,6 +7,8 @@
  *
  * A slot that a claim of this replica has just taken, and whose lease the store
  * is being asked for, is left alone: the store's answer tells. */
+#include <string.h>
+
 #include "pool/base/assert.h"
 #include "pool/base/mutant.h"
 #include "pool/grant/grant.h"
@@ -203,6 +205,14 @@ restore(struct wp_pools *pools, struct wp_pool *pool,
 
 /* --- A record of a sandbox that has one --- */
 
+bool
+wp_records_is_of(const struct wp_lease_record *record,
+                 const struct wp_claim_view *claim)
+{
+    return strcmp(claim->claim_id, record->claim_id) == 0 &&
+           strcmp(claim->tenant, record->tenant) == 0;
+}
+
 /* The lease of a slot that is held ends as the record says. */
 static void
 end_copied(struct wp_pools *pools, struct wp_pool *pool, struct wp_slot_ref ref,
@@ -254,6 +264,7 @@ apply_to_held(struct wp_pools *pools, struct wp_pool *pool,
     uint64_t fence = atomic_load_explicit(&slot->fence, memory_order_relaxed);
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
     struct wp_claim_view view;
+    bool other;
 
     if (record->state != WP_RECORD_NONE && record->fence < fence) {
         return;
@@ -266,8 +277,11 @@ apply_to_held(struct wp_pools *pools, struct wp_pool *pool,
         return;
     }
     (void)pthread_mutex_lock(lock);
-    if (record->fence > fence && wp_pools_claim_of(pools, ref, &view)) {
-        /* What came between was missed: that lease is over. */
+    other = wp_pools_claim_of(pools, ref, &view) &&
+            (record->fence > fence || !wp_records_is_of(record, &view));
+    if (other) {
+        /* That lease is over: what came between was missed, or the store has
+         * forgotten it and given its fence to another claim. */
         bool mine = wp_claim_table_end(&pools->claims, view.ref, NULL);
 
         (void)mine;
@@ -275,7 +289,7 @@ apply_to_held(struct wp_pools *pools, struct wp_pool *pool,
     (void)pthread_mutex_unlock(lock);
     /* Of one lease the latest deadline counts: a store that forgot a renewal
      * does not shorten what its holder was told. */
-    if (record->fence > fence ||
+    if (other || record->fence > fence ||
         record->deadline_wall_ms > atomic_load_explicit(&slot->deadline_wall_ms,
                                                         memory_order_relaxed)) {
         set_lease(pools, pool, ref, record);

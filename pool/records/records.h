@@ -69,6 +69,9 @@ void wp_pools_doubt_lease(struct wp_pools *pools, struct wp_slot_ref ref);
 
 /* --- records.c --- */
 
+/* Is the record, a claimed one, of that claim? Any thread. */
+WP_MUST_CHECK bool wp_records_is_of(const struct wp_lease_record *record,
+                                    const struct wp_claim_view *claim);
 /* What the record says of the slot, when it is newer than what is known; state
  * NONE: the store has none. Control thread. */
 void wp_records_apply(struct wp_pools *pools, struct wp_slot_ref ref,

@@ -179,6 +179,37 @@ a_fence_that_the_store_gave_twice_is_the_later_claim_s(void **state)
     replica_close(&a);
 }
 
+/* A store forgets a grant that another replica has heard of, and gives its fence
+ * to another claim. */
+static void
+of_two_claims_with_one_fence_the_store_s_counts(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_record record;
+    struct wp_claim_info info;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    record = *wp_model_claimed(&replica_store, "c1");
+    memcpy(record.claim_id, "c2", 2);
+    record.deadline_wall_ms -= 1000;
+    wp_pools_on_record(b.pools, &record);
+    wp_pools_check(b.pools);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_NOT_FOUND);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c2"), &info),
+                     WP_OK);
+    assert_int_equal(info.deadline_wall_ms, record.deadline_wall_ms);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 /* A claim was released elsewhere and made again, and nothing was heard of that
  * here: what the store says of it is the lease to tell of. */
 static void
@@ -225,6 +256,8 @@ main(void)
         cmocka_unit_test_setup(what_is_over_is_not_known,
                                replica_set_up_shared),
         cmocka_unit_test_setup(an_old_deadline_shortens_nothing,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(of_two_claims_with_one_fence_the_store_s_counts,
                                replica_set_up_shared),
         cmocka_unit_test_setup(the_lease_that_a_claim_has_now_is_told,
                                replica_set_up_shared),
