@@ -93,7 +93,13 @@ tell(struct wp_pools *pools, const struct wp_pool *pool, struct wp_slot_ref ref,
     wp_pools_sandbox_name(pool, info.suffix, out->sandbox);
     COPY_TEXT(out->endpoint, info.endpoint);
     if (info.state == WP_SLOT_LEASED || info.state == WP_SLOT_LOST) {
-        return tell_lease(pools, ref, &info, out);
+        if (tell_lease(pools, ref, &info, out)) {
+            return true;
+        }
+        /* What a claim brought is in it, and nobody was shown it: nobody else
+         * may have it. */
+        out->state = WP_RECORD_ENDED;
+        return wp_slot_has_work(slot, WP_WORK_STOP);
     }
     if (info.state == WP_SLOT_READY && keeper) {
         out->state = WP_RECORD_OPEN;

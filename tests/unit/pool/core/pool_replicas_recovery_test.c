@@ -179,6 +179,36 @@ a_fence_that_the_store_gave_twice_is_the_later_claim_s(void **state)
     replica_close(&a);
 }
 
+/* Its client left, the store has not answered that the lease ends, and forgets
+ * the grant. */
+static void
+a_sandbox_that_was_bound_is_told_as_ended(void **state)
+{
+    struct replica a;
+    struct wp_rig_claim c;
+    struct wp_lease_record told;
+    uint32_t cursor = 0;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_settle(&a);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    c.claim.bound = true;
+    replica_store.ports[0].later = true;
+    wp_pools_undo(a.pools, &c.claim);
+    replica_settle(&a);
+    assert_int_equal(
+        wp_pools_known_records(a.pools, 0, false, &cursor, &told, 1), 1);
+    assert_int_equal(told.state, WP_RECORD_ENDED);
+    assert_string_equal(told.sandbox, c.claim.grant.sandbox);
+    assert_int_equal(told.fence, c.claim.grant.fence);
+    replica_store.ports[0].later = false;
+    (void)wp_model_answer(&replica_store, 0);
+    replica_settle(&a);
+    assert_int_equal(replica_stats(&a).leased, 0);
+    replica_close(&a);
+}
+
 /* A store forgets a grant that another replica has heard of, and gives its fence
  * to another claim. */
 static void
@@ -256,6 +286,8 @@ main(void)
         cmocka_unit_test_setup(what_is_over_is_not_known,
                                replica_set_up_shared),
         cmocka_unit_test_setup(an_old_deadline_shortens_nothing,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_sandbox_that_was_bound_is_told_as_ended,
                                replica_set_up_shared),
         cmocka_unit_test_setup(of_two_claims_with_one_fence_the_store_s_counts,
                                replica_set_up_shared),
