@@ -483,6 +483,19 @@ is_copy(const struct sim_kept *kept)
     return kept->closed_at != kept->run && !WP_MUTANT(TOLD_TO_TWO_SERVERS);
 }
 
+/* Whoever listens to another process than the one that is to be restored would
+ * believe what that one goes on to tell: it calls this one first. */
+static bool
+hears_it(struct sim_replica *replica, const struct sim_kept *kept)
+{
+    if (replica->feed.first_up_ns == 0 ||
+        replica->feed.store_run == kept->run) {
+        return true;
+    }
+    sim_feed_break(replica);
+    return false;
+}
+
 static void
 begin(struct sim *sim, void *ctx, uint64_t arg)
 {
@@ -505,6 +518,10 @@ begin(struct sim *sim, void *ctx, uint64_t arg)
         is_copy(kept)) {
         sim->n_met[SIM_MET_COPIED] += kept->closed && is_copy(kept) ? 1 : 0;
         close_store(sim, kept, replica);
+    }
+    if (!hears_it(replica, kept)) {
+        go_on(replica, AGAIN_NS, begin);
+        return;
     }
     replica->recovering = kept->generation;
     replica->restored_to = kept->run;
