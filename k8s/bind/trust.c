@@ -329,8 +329,9 @@ wp_trust_judge_begin(const struct wp_trust_judge *judge, const char *tenant,
     wp_trust_record_below(&judged->now, wp_str_from(tree->dir));
     target = target_of(judged);
     wp_api_get(judge->api, &target,
-               wp_trust_look_fd(tree->fd, &judged->now) ? on_record
-                                                        : on_unlooked,
+               wp_trust_look_fd(tree->fd, &tree->covers, &judged->now)
+                   ? on_record
+                   : on_unlooked,
                judged);
     return judged;
 }

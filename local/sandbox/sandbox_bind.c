@@ -282,8 +282,8 @@ trust(struct wp_local *local, const struct wp_bind_trees *trees,
     const struct wp_bind_tree *tree;
 
     for (uint32_t i = 0; (tree = wp_bind_trees_at(trees, i)) != NULL; i++) {
-        if (wp_trust_check(&local->trust, wp_bind_trees_tenant(trees),
-                           tree->url, tree->dir, tree->fd, err) != WP_OK) {
+        if (wp_trust_check(&local->trust, wp_bind_trees_tenant(trees), tree,
+                           err) != WP_OK) {
             return wp_err_wrap(err, "repository '%.*s'", WP_REMOTE_URL_SHOWN,
                                tree->url);
         }

@@ -48,8 +48,8 @@ judge(struct wp_trust *trust, struct wp_trust_record *first,
 }
 
 enum wp_status
-wp_trust_check(struct wp_trust *trust, const char *tenant, const char *url,
-               const char *dir, int image_fd, struct wp_err *err)
+wp_trust_check(struct wp_trust *trust, const char *tenant,
+               const struct wp_bind_tree *tree, struct wp_err *err)
 {
     struct wp_trust_record now = trust->files;
     struct wp_trust_record first = {.n = 0};
@@ -62,19 +62,19 @@ wp_trust_check(struct wp_trust *trust, const char *tenant, const char *url,
     }
     fits =
         wp_str_copy(wp_str_from(tenant), first.tenant, sizeof first.tenant) &&
-        wp_str_copy(wp_str_from(url), first.url, sizeof first.url);
+        wp_str_copy(wp_str_from(tree->url), first.url, sizeof first.url);
     WP_ASSERT(fits); /* Both were checked. */
-    wp_trust_record_below(&now, wp_str_from(dir));
-    status = wp_trust_look_fd(image_fd, &now)
+    wp_trust_record_below(&now, wp_str_from(tree->dir));
+    status = wp_trust_look_fd(tree->fd, &tree->covers, &now)
                  ? judge(trust, &first, &now, err)
                  : wp_err_set(err, WP_UNAVAILABLE,
                               "its instruction files cannot be looked at");
     if (status == WP_OK) {
         return WP_OK;
     }
-    wp_trust_record_name(tenant, url, name);
+    wp_trust_record_name(tenant, tree->url, name);
     wp_log_warn("instruction files of a repository are not trusted",
-                wp_kv_str("tenant", tenant), wp_kv_str("repository", url),
+                wp_kv_str("tenant", tenant), wp_kv_str("repository", tree->url),
                 wp_kv_str("record", name), wp_kv_err(err),
                 wp_kv_str("sandbox", trust->mode == WP_TRUST_ENFORCE
                                          ? "does not get it"

@@ -9,6 +9,7 @@
 
 #include "local/trust/store.h"
 #include "pool/remotes/trust_mode.h"
+#include "proto/checkout/trees.h"
 
 struct wp_trust {
     enum wp_trust_mode mode;
@@ -24,13 +25,12 @@ wp_trust_init(struct wp_trust *trust, enum wp_trust_mode mode,
 /* Of a zeroed one, too. */
 void wp_trust_fini(struct wp_trust *trust);
 
-/* image_fd: the tree image of a checkout; dir: where below the workspace it
- * goes, "" for the workspace itself. A listed path is looked at from the top of
+/* tree: a checkout that was fetched. A listed path is looked at from the top of
  * the repository, and from the workspace's. FAILED_PRECONDITION: it may not be
- * had, and why says so. */
+ * had, and err says why. */
 WP_MUST_CHECK enum wp_status wp_trust_check(struct wp_trust *trust,
-                                            const char *tenant, const char *url,
-                                            const char *dir, int image_fd,
+                                            const char *tenant,
+                                            const struct wp_bind_tree *tree,
                                             struct wp_err *err);
 
 #endif

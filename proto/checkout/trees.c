@@ -70,6 +70,37 @@ copy(struct wp_str text, char *out, size_t cap)
     WP_ASSERT(fits); /* The binding was checked. */
 }
 
+/* Where the other one goes within the tree; NULL: outside of it. */
+static const char *
+dir_within(const struct tree *tree, const struct tree *other)
+{
+    size_t len = strlen(tree->dir);
+
+    if (strncmp(other->dir, tree->dir, len) != 0) {
+        return NULL;
+    }
+    if (len == 0 || other->dir[len] == '\0') {
+        return other->dir + len;
+    }
+    return other->dir[len] == '/' ? other->dir + len + 1 : NULL;
+}
+
+static void
+find_covers(struct wp_bind_trees *trees)
+{
+    for (uint32_t i = 0; i < trees->n; i++) {
+        struct wp_trust_covers *covers = &trees->tree[i].as.covers;
+
+        for (uint32_t j = 0; j < trees->n; j++) {
+            const char *dir = dir_within(&trees->tree[i], &trees->tree[j]);
+
+            if (j != i && dir != NULL) {
+                covers->dirs[covers->n++] = dir;
+            }
+        }
+    }
+}
+
 struct wp_bind_trees *
 wp_bind_trees_make(const struct wp_binding *binding, struct wp_str tenant)
 {
@@ -95,8 +126,10 @@ wp_bind_trees_make(const struct wp_binding *binding, struct wp_str tenant)
              tree->user, sizeof tree->user);
         copy(from->password, tree->password, sizeof tree->password);
         tree->trees = trees;
-        tree->as = (struct wp_bind_tree){-1, 0, tree->url, tree->dir};
+        tree->as =
+            (struct wp_bind_tree){.fd = -1, .url = tree->url, .dir = tree->dir};
     }
+    find_covers(trees);
     return trees;
 }
 

@@ -4,6 +4,7 @@
 #define WP_PROTO_CHECKOUT_TREES_H
 
 #include "proto/checkout/fetcher.h"
+#include "proto/checkout/trust_look.h"
 #include "pool/binding.h"
 #include "pool/remotes/remote_rules.h"
 
@@ -37,7 +38,8 @@ struct wp_bind_tree {
     int fd;        /* Of its image, to be read; the trees'. */
     uint64_t size; /* Of the image, when it came. */
     const char *url;
-    const char *dir; /* Below the workspace; "": the workspace. */
+    const char *dir;               /* Below the workspace; "": the workspace. */
+    struct wp_trust_covers covers; /* By the others of the binding. */
 };
 const struct wp_bind_tree *wp_bind_trees_at(const struct wp_bind_trees *trees,
                                             uint32_t i);

@@ -161,18 +161,34 @@ follow(const struct wp_tree_entry *link, struct way *way)
     return true;
 }
 
+static bool
+is_covered(const struct wp_trust_covers *covers, const struct path *path)
+{
+    for (uint32_t i = 0; i < covers->n; i++) {
+        size_t len = strlen(covers->dirs[i]);
+
+        if (len == 0 || (path->len >= len &&
+                         memcmp(path->bytes, covers->dirs[i], len) == 0 &&
+                         (path->len == len || path->bytes[len] == '/'))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Part by part, and never by the text alone: where ".." leads is known only
  * once what is before it is no link. ABSENT: nothing is there. */
 static enum wp_trust_state
-go_to(const uint8_t *image, size_t len, const char *path,
-      struct wp_tree_entry *out)
+go_to(const uint8_t *image, size_t len, const struct wp_trust_covers *covers,
+      const char *path, struct wp_tree_entry *out)
 {
     enum wp_trust_state nothing = WP_TRUST_ABSENT;
     struct way way = {.at = {.len = 0}};
     bool fits = append(&way.rest, path, strlen(path));
 
     for (int looks = 0; fits && looks < LOOKS_MAX; looks++) {
-        if (!go_by_dots(&way) || !go_down(&way)) {
+        if (!go_by_dots(&way) || !go_down(&way) ||
+            (nothing == WP_TRUST_ASTRAY && is_covered(covers, &way.at))) {
             return WP_TRUST_ASTRAY;
         }
         if (way.at.len == 0 || !find(image, len, &way.at, out)) {
@@ -192,13 +208,14 @@ go_to(const uint8_t *image, size_t len, const char *path,
 }
 
 static void
-look_at(const uint8_t *image, size_t len, struct wp_trust_file *file)
+look_at(const uint8_t *image, size_t len, const struct wp_trust_covers *covers,
+        struct wp_trust_file *file)
 {
     struct wp_tree_entry entry = {.kind = WP_TREE_FOLDER};
     struct sha256_ctx sha;
 
     memset(file->hash, 0, sizeof file->hash);
-    file->state = go_to(image, len, file->path, &entry);
+    file->state = go_to(image, len, covers, file->path, &entry);
     if (file->state == WP_TRUST_FILE) {
         sha256_init(&sha);
         sha256_update(&sha, entry.content_len, (const uint8_t *)entry.content);
@@ -207,7 +224,9 @@ look_at(const uint8_t *image, size_t len, struct wp_trust_file *file)
 }
 
 bool
-wp_trust_look(const uint8_t *image, size_t len, struct wp_trust_record *record)
+wp_trust_look(const uint8_t *image, size_t len,
+              const struct wp_trust_covers *covers,
+              struct wp_trust_record *record)
 {
     struct wp_tree_image tree = {image, image + len};
     struct wp_tree_entry entry;
@@ -219,7 +238,7 @@ wp_trust_look(const uint8_t *image, size_t len, struct wp_trust_record *record)
         return false;
     }
     for (uint32_t i = 0; i < record->n; i++) {
-        look_at(image, len, &record->files[i]);
+        look_at(image, len, covers, &record->files[i]);
     }
     return true;
 }
@@ -246,7 +265,8 @@ copy_of(int fd, size_t len)
 }
 
 bool
-wp_trust_look_fd(int fd, struct wp_trust_record *record)
+wp_trust_look_fd(int fd, const struct wp_trust_covers *covers,
+                 struct wp_trust_record *record)
 {
     struct stat st;
     const uint8_t *image;
@@ -256,10 +276,11 @@ wp_trust_look_fd(int fd, struct wp_trust_record *record)
         return false;
     }
     if (st.st_size == 0) {
-        return wp_trust_look((const uint8_t *)"", 0, record);
+        return wp_trust_look((const uint8_t *)"", 0, covers, record);
     }
     image = copy_of(fd, (size_t)st.st_size);
-    whole = image != NULL && wp_trust_look(image, (size_t)st.st_size, record);
+    whole = image != NULL &&
+            wp_trust_look(image, (size_t)st.st_size, covers, record);
     if (image != NULL) {
         union {
             const uint8_t *image;

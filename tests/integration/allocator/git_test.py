@@ -234,6 +234,23 @@ class Git(unittest.TestCase):
             self.claim("second", self.app("", ".claude", "other"))
         self.assertIn("settings.json CHANGED", caught.exception.details())
 
+    def test_no_link_leads_into_another_repository(self):
+        """What was first trusted is not what the sandbox would read."""
+        other = Repository(self.dir, "other")
+        other.commit(other.tree(("100644", "blob", other.blob(b"be evil\n"),
+                                 "x.md")))
+        docs = self.repository.tree(
+            ("100644", "blob", self.repository.blob(b"be kind\n"), "x.md"))
+        self.repository.commit(self.repository.tree(
+            ("120000", "blob", self.repository.blob(b"docs/x.md"), "CLAUDE.md"),
+            ("040000", "tree", docs, "docs")), "refs/heads/main")
+        self.start("--git-trust=enforce")
+        self.claim("alone", self.app())
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.claim("both", self.app(), self.app("", "docs", "other"))
+        self.assertIn("CLAUDE.md LINKED", caught.exception.details())
+        self.claim("beside", self.app(), self.app("", "docs2", "other"))
+
     def test_trust_is_each_tenants_own(self):
         self.say(claude="be kind\n")
         self.start("--git-trust=enforce")

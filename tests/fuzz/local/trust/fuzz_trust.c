@@ -22,6 +22,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct wp_trust_record again;
     static char text[WP_TRUST_TEXT_MAX + 1];
     struct wp_str bytes = {(const char *)data, size};
+    const struct wp_trust_covers covers = {.n = 2, .dirs = {"a", "b/c"}};
     char why[WP_TRUST_WHY_MAX];
     struct wp_err err = {.msg = ""};
     bool more;
@@ -38,7 +39,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     check(wp_trust_files_parse(WP_STR("a, a/b, c/d/e"), &record, &err) ==
           WP_OK);
-    if (wp_trust_look(data, size, &record)) {
+    if (wp_trust_look(data, size, &covers, &record)) {
         check(wp_trust_record_same(&again, &record, &more, why) ==
               (why[0] == '\0'));
         check(strlen(why) < sizeof why);

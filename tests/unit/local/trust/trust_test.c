@@ -25,6 +25,7 @@
 
 static uint8_t image[4096];
 static size_t image_len;
+static struct wp_trust_covers covers; /* None, but where a test says so. */
 static struct wp_err err;
 
 static void
@@ -52,7 +53,7 @@ look(const char *list)
 
     assert_int_equal(wp_trust_files_parse(wp_str_from(list), &record, &err),
                      WP_OK);
-    assert_true(wp_trust_look(image, image_len, &record));
+    assert_true(wp_trust_look(image, image_len, &covers, &record));
     return record;
 }
 
@@ -79,7 +80,7 @@ files_and_folders(void **state)
     assert_int_equal(record.files[3].state, WP_TRUST_ABSENT);
     assert_int_equal(record.files[4].state, WP_TRUST_ABSENT);
     image[image_len - 4] = 0xff;
-    assert_false(wp_trust_look(image, image_len - 1, &record));
+    assert_false(wp_trust_look(image, image_len - 1, &covers, &record));
 }
 
 static void
@@ -134,6 +135,41 @@ links(void **state)
                                 WP_TRUST_HASH_LEN);
         }
     }
+}
+
+/* What a link leads to is there, and another repository's file as well. */
+static void
+links_into_another_repository(void **state)
+{
+    static const struct {
+        const char *path;
+        enum wp_trust_state state;
+    } cases[] = {
+        {"d/f", WP_TRUST_FILE},     {"in", WP_TRUST_ASTRAY},
+        {"via/f", WP_TRUST_ASTRAY}, {"beside", WP_TRUST_FILE},
+        {"to", WP_TRUST_ASTRAY},    {"e", WP_TRUST_FILE},
+    };
+
+    (void)state;
+    image_len = 0;
+    add(WP_TREE_FOLDER, "d", "");
+    add(WP_TREE_FILE, "d/f", "abc");
+    add(WP_TREE_FOLDER, "dd", "");
+    add(WP_TREE_FILE, "dd/f", "abc");
+    add(WP_TREE_FILE, "e", "abc");
+    add(WP_TREE_LINK, "in", "d/f");
+    add(WP_TREE_LINK, "via", "d");
+    add(WP_TREE_LINK, "beside", "dd/f");
+    add(WP_TREE_LINK, "to", "d/../e");
+    covers = (struct wp_trust_covers){.n = 1, .dirs = {"d"}};
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        struct wp_trust_record record = look(cases[i].path);
+
+        if (record.files[0].state != cases[i].state) {
+            fail_msg("%s: %d", cases[i].path, (int)record.files[0].state);
+        }
+    }
+    covers = (struct wp_trust_covers){.n = 0};
 }
 
 /* Of "", "a/" or "b/a/", and so on. */
@@ -261,7 +297,10 @@ check(struct wp_trust *trust, const char *tenant, const char *content)
     enum wp_status status;
 
     err.msg[0] = '\0';
-    status = wp_trust_check(trust, tenant, "https://h/r", "", fd, &err);
+    status = wp_trust_check(
+        trust, tenant,
+        &(struct wp_bind_tree){.fd = fd, .url = "https://h/r", .dir = ""},
+        &err);
     assert_int_equal(close(fd), 0);
     return status;
 }
@@ -339,6 +378,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_and_folders),
         cmocka_unit_test(links),
+        cmocka_unit_test(links_into_another_repository),
         cmocka_unit_test(links_lead_where_programs_are_led),
         cmocka_unit_test(what_was_first_seen),
     };
