@@ -332,12 +332,8 @@ apply_to_ready(struct wp_pools *pools, struct wp_pool *pool,
         }
         break;
     case WP_RECORD_NONE:
-        if (keeper) {
-            /* A store that has forgotten it was not told: a claim here had it
-             * for that moment. */
-            wp_pools_mark_on(pools, ref.index, WP_WORK_ON_ANSWERS);
-        } else if (wp_slot_move(&pools->slots, ref, WP_SLOT_READY,
-                                WP_SLOT_DYING)) {
+        if (!keeper &&
+            wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
             wp_pools_mark_on(pools, ref.index, WP_WORK_ON_NO_RECORD);
         }
         break;

@@ -179,27 +179,6 @@ a_fence_that_the_store_gave_twice_is_the_later_claim_s(void **state)
     replica_close(&a);
 }
 
-/* While the keeper told the store what it has forgotten, a claim had one of its
- * sandboxes, and did not get it. */
-static void
-what_the_keeper_has_and_the_store_has_not_is_offered_anew(void **state)
-{
-    struct replica a;
-
-    (void)state;
-    replica_open(&a, 0, 3, true);
-    replica_settle(&a);
-    replica_store.records[1].state = WP_RECORD_NONE;
-    wp_pools_sync_begin(a.pools, 0);
-    wp_model_load(&replica_store, a.pools);
-    wp_pools_sync_end(a.pools, 0);
-    replica_settle(&a);
-    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_OPEN), 3);
-    assert_int_equal(replica_stats(&a).ready, 3);
-    assert_int_equal(wp_fake_backend_counts(&a.backend).live, 3);
-    replica_close(&a);
-}
-
 /* Its client left, the store has not answered that the lease ends, and forgets
  * the grant. */
 static void
@@ -308,9 +287,6 @@ main(void)
                                replica_set_up_shared),
         cmocka_unit_test_setup(an_old_deadline_shortens_nothing,
                                replica_set_up_shared),
-        cmocka_unit_test_setup(
-            what_the_keeper_has_and_the_store_has_not_is_offered_anew,
-            replica_set_up_shared),
         cmocka_unit_test_setup(a_sandbox_that_was_bound_is_told_as_ended,
                                replica_set_up_shared),
         cmocka_unit_test_setup(of_two_claims_with_one_fence_the_store_s_counts,
