@@ -409,12 +409,11 @@ void wp_pools_sync_begin(struct wp_pools *pools, uint32_t pool_index);
 void wp_pools_sync_end(struct wp_pools *pools, uint32_t pool_index);
 /* What this replica knows of the pool's sandboxes, as records, for a store that
  * has forgotten: leases and ends, as ENDED also what was bound and is to end;
- * and, of the keeper, ready ones as OPEN; with
- * retire_idle as ENDED, and they are given up, unless the store says later that
- * somebody holds them: a replica that may have granted one of them is not there
- * to say so. From *cursor (0 at first) on, at most max
- * of them; advances *cursor, to 0 at the end. What is in doubt, or just being
- * committed, is left out. */
+ * and, of the keeper, ready ones as OPEN; with retire_idle as ENDED, and they
+ * are given up, unless the store says later that somebody holds them: a replica
+ * that may have granted one of them is not there to say so. From *cursor (0 at
+ * first) on, at most max of them; advances *cursor, to 0 at the end. What is in
+ * doubt, or just being committed, is left out. */
 uint32_t wp_pools_known_records(struct wp_pools *pools, uint32_t pool_index,
                                 bool retire_idle, uint32_t *cursor,
                                 struct wp_lease_record *out, uint32_t max);

@@ -84,13 +84,20 @@ print_call(FILE *out, const struct wp_chaos_event *call)
                   call->edge == WP_CHAOS_START ? ", never ended" : "");
 }
 
+/* Of a claim that is being read; a client numbers its claims one after the
+ * other. */
+static struct wp_chaos_story *
+story_of(const struct wp_checker *checker, uint64_t claim)
+{
+    return &checker->open[claim & ((UINT64_C(1) << OPEN_BITS) - 1)];
+}
+
 /* A sample of each kind, with all that its claim went through. */
 static void
 tell(struct wp_checker *checker, enum wp_chaos_breach breach, uint64_t claim,
      const struct wp_chaos_event *event)
 {
-    const struct wp_chaos_story *story =
-        &checker->open[claim & ((UINT64_C(1) << OPEN_BITS) - 1)];
+    const struct wp_chaos_story *story = story_of(checker, claim);
 
     if (checker->report.breaches[breach]++ >= SAMPLES_MAX ||
         checker->samples == NULL) {
@@ -410,9 +417,7 @@ judge(struct wp_checker *checker, const struct wp_chaos_story *story)
 static struct wp_chaos_story *
 find_story(struct wp_checker *checker, uint64_t claim)
 {
-    /* A client numbers its claims one after the other. */
-    struct wp_chaos_story *story =
-        &checker->open[claim & ((UINT64_C(1) << OPEN_BITS) - 1)];
+    struct wp_chaos_story *story = story_of(checker, claim);
 
     if (!story->used) {
         story->used = true;
