@@ -50,6 +50,12 @@ PARTS = [
     ("regular gaps", "gaps.c",
      "    if (!(mean_s > 0)) {\n        return 1;",
      "    if (mean_s > -1) {\n        return 1;"),
+    ("when bursts are due", "bursts.c",
+     "    if (found < GAPS_LEAST + 1) {\n        return 0;",
+     "    if (found < WP_BURSTS + 1) {\n        return 0;"),
+    ("when bursts are due", "bursts.c",
+     "    if (found < GAPS_LEAST + 1) {",
+     "    if (found < WP_BURSTS + 1) {"),
     ("the queue of orders", "forecast.c",
      "if (at_once == 0 || !(a > 0) ||", "if (at_once < UINT32_MAX ||"),
 ]

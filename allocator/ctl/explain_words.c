@@ -1,6 +1,7 @@
 /* A pool's size in sentences. */
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "allocator/advice/advice.h"
@@ -70,21 +71,17 @@ count_text(double n, char out[32])
     return out;
 }
 
-/* "like the one at 14:02 UTC". */
-static void
-say_burst(struct words *words, const struct wp_scale_decision *d)
+/* "14:02 UTC", and the date where that is not within a day. */
+static const char *
+moment_text(const struct wp_scale_decision *d, int64_t unix_ms, char out[64])
 {
+    bool near = llabs(d->wall_ns / WP_NS_PER_MS - unix_ms) < DAY_MS;
     char text[32];
 
-    if (d->burst_unix_ms <= 0) {
-        return;
-    }
-    (void)wp_time_format_rfc3339(d->burst_unix_ms * WP_NS_PER_MS, text);
-    if (d->wall_ns / WP_NS_PER_MS - d->burst_unix_ms < DAY_MS) {
-        say(words, " like the one at %.5s UTC", text + 11);
-    } else {
-        say(words, " like the one of %.10s, %.5s UTC,", text, text + 11);
-    }
+    (void)wp_time_format_rfc3339(unix_ms * WP_NS_PER_MS, text);
+    (void)snprintf(out, 64, "%.5s UTC%s%.10s", text + 11, near ? "" : " of ",
+                   near ? "" : text);
+    return out;
 }
 
 /* What demand alone takes. */
@@ -93,6 +90,7 @@ say_demand(struct words *words, const struct wp_scale_decision *d)
 {
     double more = ceil(d->spread > 0 ? d->spread : 0);
     char lead[32];
+    char moment[64];
 
     if (d->rate_per_s < 0.0005) {
         say(words, "hardly any claims come now");
@@ -100,9 +98,12 @@ say_demand(struct words *words, const struct wp_scale_decision *d)
         say(words, "claims come at %.2g/s", d->rate_per_s);
     }
     say(words, ", a new one takes %s", lead_text(d->lead_mean_s, lead));
-    if (d->learned && more > 0) {
+    if (d->learned && d->reason != WP_SCALE_BETWEEN && more > 0) {
         say(words, ", and bursts");
-        say_burst(words, d);
+        if (d->burst_unix_ms > 0) {
+            say(words, " like the one at %s",
+                moment_text(d, d->burst_unix_ms, moment));
+        }
         say(words, " need %.0f more.", more);
     } else if (more > 0) {
         say(words, ", and %.0f are for what chance adds.", more);
@@ -139,12 +140,18 @@ static void
 say_reason(struct words *words, const struct wp_pool_stats *pool,
            const struct wp_scale_decision *d)
 {
+    char moment[64];
+
     if (reasons[d->reason].sentence != NULL) {
         say(words, " %s", reasons[d->reason].sentence);
         if (reasons[d->reason].other) {
             say(words, "; demand alone would take %u", d->wanted);
         }
         say(words, ".");
+    }
+    if (d->reason == WP_SCALE_BETWEEN) {
+        say(words, " No burst is due: more are kept from %s on.",
+            moment_text(d, d->due_unix_ms, moment));
     }
     if (d->reserved > 0) {
         say(words, " %u of them are announced.", d->reserved);

@@ -15,7 +15,8 @@
  * tuned baselines. --alone: without the fixed sizes and advice, too. --claims:
  * shorter worlds. --long: 200 worlds. --plots: a chart of each.
  *
- * Prints a row for each world and objective, and says in its last cell
+ * Prints a row for each world and objective ("made": sandboxes for each claim),
+ * and says in its last cell
  *
  *     missed        the objective, beyond the 95 % interval
  *     missed, said  the same, and the outlook had expected it beforehand
@@ -147,11 +148,12 @@ show(const struct options *options, const struct wp_world *world,
         const struct wp_figure_result *ours = &try->ours;
         bool last = i + 1 == n;
 
-        (void)printf("| %s | %s | %g %% | %.3f ± %.3f | %.3f | %.2f ± %.2f | ",
-                     world->name, world->text,
-                     100 * options->contest.objectives[i], 100 * ours->hit.mean,
-                     100 * ours->hit.half, 100 * ours->outlook.mean,
-                     ours->idle.mean, ours->idle.half);
+        (void)printf(
+            "| %s | %s | %g %% | %.3f ± %.3f | %.3f | %.2f ± %.2f | %.2f | ",
+            world->name, world->text, 100 * options->contest.objectives[i],
+            100 * ours->hit.mean, 100 * ours->hit.half,
+            100 * ours->outlook.mean, ours->idle.mean, ours->idle.half,
+            ours->made.mean);
         if (try->fixed.found) {
             (void)printf("%.2f", try->fixed.result.idle.mean);
         }
@@ -540,9 +542,9 @@ main(int argc, char **argv)
     struct options options = parse(argc, argv);
     unsigned unsaid;
 
-    (void)printf("| world | | objective | hits %% | outlook %% | idle | best "
-                 "fixed | by the best tuned | |\n"
-                 "|---|---|---|---|---|---|---|---|---|\n");
+    (void)printf("| world | | objective | hits %% | outlook %% | idle | made | "
+                 "best fixed | by the best tuned | |\n"
+                 "|---|---|---|---|---|---|---|---|---|---|\n");
     if (options.kept != NULL) {
         run_kept(&options, &sums);
     } else if (options.named != NULL) {

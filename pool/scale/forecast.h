@@ -23,9 +23,11 @@ struct wp_forecast {
     double lead_p99_s;
     double expected;
     double dispersion;
+    int64_t due_ns; /* When a burst is due that is not now; or never. */
     uint32_t stock; /* Expected and spread, whole. */
     bool learned;
     bool burst;     /* Learned, and one is under way. */
+    bool between;   /* Learned, and less than when a burst is due. */
     bool seasonal;  /* The rate is the season's: more than was seen. */
     bool saturated; /* More are expected than can be made. */
 };
@@ -48,8 +50,8 @@ double wp_forecast_idle(enum wp_miss miss, uint32_t stock, double a,
 void wp_forecast_fit(struct wp_forecast *forecast,
                      const struct wp_scale_policy *policy, enum wp_miss miss,
                      uint32_t at_once);
-/* Fills all but season, seasonal, dispersion, learned and stock. spread: of the
- * gaps between claims, by wp_gaps_spread. */
+/* Fills all but season, seasonal, dispersion, learned, due and stock. spread:
+ * of the gaps between claims, by wp_gaps_spread. */
 void wp_forecast_rates(struct wp_forecast *forecast,
                        const struct wp_windows *windows, double spread);
 

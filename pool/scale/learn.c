@@ -21,11 +21,17 @@ log2_floor(uint32_t n)
 }
 
 unsigned
-wp_learn_state(uint32_t need)
+wp_learn_level(uint32_t need)
 {
-    unsigned state = need == 0 ? 0 : 1 + log2_floor(need);
+    unsigned level = need == 0 ? 0 : 1 + log2_floor(need);
 
-    return state < WP_LEARN_STATES ? state : WP_LEARN_STATES - 1;
+    return level < WP_LEARN_LEVELS ? level : WP_LEARN_LEVELS - 1;
+}
+
+unsigned
+wp_learn_state(bool due, unsigned level)
+{
+    return (due ? WP_LEARN_LEVELS : 0U) + level;
 }
 
 static unsigned
@@ -186,7 +192,9 @@ form_groups(struct wp_learn *learn)
         struct pooled pooled = {.all_s = 0};
 
         best[end] = INFINITY;
-        for (unsigned from = end; from > 0; from--) {
+        /* None of both kinds. */
+        for (unsigned from = end;
+             from > (end > WP_LEARN_LEVELS ? WP_LEARN_LEVELS : 0U); from--) {
             double cost_s;
 
             pool_add(&pooled, learn, from - 1);
@@ -210,13 +218,23 @@ wp_learn_seen_s(const struct wp_learn *learn, unsigned state)
 {
     double sum = 0;
 
-    for (unsigned s = 0; s < WP_LEARN_STATES; s++) {
-        for (unsigned i = 0;
-             learn->group[s] == learn->group[state] && i < WP_LEARN_BINS; i++) {
-            sum += (double)learn->seconds[s][i];
-        }
+    for (unsigned i = 0; i < WP_LEARN_BINS; i++) {
+        sum += (double)learn->seconds[state][i];
     }
     return sum / learn->unit;
+}
+
+double
+wp_learn_group_s(const struct wp_learn *learn, unsigned state)
+{
+    double sum = 0;
+
+    for (unsigned s = 0; s < WP_LEARN_STATES; s++) {
+        if (learn->group[s] == learn->group[state]) {
+            sum += wp_learn_seen_s(learn, s);
+        }
+    }
+    return sum;
 }
 
 /* When there is a fifth more, or a fifth less, to tell groups from. */
@@ -234,7 +252,7 @@ choose(struct wp_learn *learn, double worth_s)
     struct choice sum = {0};
     double claims = 0;
     double seconds = 0;
-    uint32_t least = 0;
+    uint32_t least[2] = {0, 0};
 
     for (unsigned s = 0; s < WP_LEARN_STATES;) {
         struct pooled pooled = {.all_s = 0};
@@ -251,9 +269,11 @@ choose(struct wp_learn *learn, double worth_s)
         sum.idle_s += best.idle_s;
         /* What is lowered goes at once, what is raised comes a lead time later:
          * a busier state with less stock would throw away what it needs. */
-        least = best.stock > least ? best.stock : least;
-        while (first < s) {
-            learn->stock[first++] = least;
+        for (; first < s; first++) {
+            uint32_t *at = &least[first < WP_LEARN_LEVELS];
+
+            *at = best.stock > *at ? best.stock : *at;
+            learn->stock[first] = *at;
         }
     }
     learn->missed = claims > 0 ? sum.missed / claims : 0;

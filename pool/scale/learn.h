@@ -1,9 +1,10 @@
 /* pool/scale/learn.h - traffic that no formula fits: what one lead time asked
  * for, depending on what the one before it had asked for.
  *
- * A state is how much was needed of late (an octave each). For each there is
- * kept, fading: how many claims came that needed so much stock, and
- * for how long so much was needed. From that the stock of all states follows
+ * A state is how much was needed of late (an octave each), and whether a burst
+ * is due (bursts.h); those in which none is come first. For each there is kept,
+ * fading: how many claims came that needed so much stock, and for how long so
+ * much was needed. From that the stock of all states follows
  * together: the misses that the objective allows are spent where a sandbox more
  * would idle the longest for each miss it saves. Calm times get little, the
  * first sign of a burst gets all of it.
@@ -17,8 +18,9 @@
 #include <stdint.h>
 
 enum {
-    WP_LEARN_STATES = 16, /* 0, 1, 2..3, 4..7, ... */
-    WP_LEARN_BINS = 112,  /* 0..15, then 8 to an octave, to 64 k. */
+    WP_LEARN_LEVELS = 16, /* 0, 1, 2..3, 4..7, ... */
+    WP_LEARN_STATES = 2 * WP_LEARN_LEVELS,
+    WP_LEARN_BINS = 112, /* 0..15, then 8 to an octave, to 64 k. */
 };
 
 struct wp_learn {
@@ -38,8 +40,10 @@ struct wp_learn {
 };
 
 void wp_learn_init(struct wp_learn *learn);
-/* The state in which so much is needed. */
-unsigned wp_learn_state(uint32_t need);
+/* The octave of a need: of the states the i-th in which no burst is due, or the
+ * i-th of those in which one is. */
+unsigned wp_learn_level(uint32_t need);
+unsigned wp_learn_state(bool due, unsigned level);
 /* n claims came in `state`, when `before` had come in the lead time. O(bins) at
  * most. */
 void wp_learn_claims(struct wp_learn *learn, unsigned state, uint32_t before,
@@ -54,7 +58,8 @@ void wp_learn_time(struct wp_learn *learn, unsigned state, uint32_t need,
 void wp_learn_solve(struct wp_learn *learn, double miss);
 /* The same for a price: each miss is worth so many idle seconds. */
 void wp_learn_solve_cost(struct wp_learn *learn, double worth_s);
-/* Seconds that state and its group were seen for, as far as not faded. */
+/* Seconds that a state was seen for, as far as not faded; and its group. */
 double wp_learn_seen_s(const struct wp_learn *learn, unsigned state);
+double wp_learn_group_s(const struct wp_learn *learn, unsigned state);
 
 #endif

@@ -61,9 +61,24 @@ wp_need_init(struct wp_need *need, int64_t mono_ns, double lead_s)
 {
     double lead_ns = lead_s * WP_NS_PER_S;
 
-    *need = (struct wp_need){.slot_ns = slot_for(lead_ns)};
+    *need = (struct wp_need){.slot_ns = slot_for(lead_ns), .due = true};
+    memset(need->state, (int)wp_need_state(need), sizeof need->state);
     need->slot = slot_of(mono_ns, need->slot_ns);
     set_slots(need, lead_ns);
+}
+
+/* The highest of a lead time. */
+static unsigned
+level(const struct wp_need *need)
+{
+    unsigned highest = 0;
+
+    for (uint32_t i = 0; i <= need->n_slots; i++) {
+        unsigned most = need->most[ring(need->slot - i)];
+
+        highest = most > highest ? most : highest;
+    }
+    return highest;
 }
 
 /* The counts go into slots of another length: each to where it began. */
@@ -74,7 +89,7 @@ set_slot_ns(struct wp_need *need, int64_t mono_ns, int64_t slot_ns)
 
     /* What was in force counts as if it had been for long. */
     memset(need->state, (int)wp_need_state(&old), sizeof need->state);
-    memset(need->most, (int)wp_need_state(&old), sizeof need->most);
+    memset(need->most, (int)level(&old), sizeof need->most);
     for (unsigned i = 0; i < WP_NEED_SLOTS; i++) {
         need->plan[i] = old.plan[ring(old.slot)];
     }
@@ -137,14 +152,14 @@ wp_need_add(struct wp_need *need, int64_t mono_ns, uint32_t n)
 {
     int64_t slot = slot_of(mono_ns, need->slot_ns);
     uint32_t plan = need->plan[ring(need->slot)];
-    unsigned state;
+    unsigned now;
     uint8_t *most;
 
     if (slot - need->slot > WP_NEED_SLOTS) {
         /* Far beyond what is remembered: nothing of it is left. */
         memset(need->count, 0, sizeof need->count);
         memset(need->most, 0, sizeof need->most);
-        memset(need->state, 0, sizeof need->state);
+        memset(need->state, (int)wp_need_state(need), sizeof need->state);
         catch_up(need, slot - need->slot);
         need->slot = slot;
     }
@@ -158,9 +173,9 @@ wp_need_add(struct wp_need *need, int64_t mono_ns, uint32_t n)
     }
     need->behind = fmin(need->behind + n,
                         (double)BEHIND_LEADS_MAX * (double)need->at_once);
-    state = wp_learn_state(wp_need_now(need));
+    now = wp_learn_level(wp_need_now(need));
     most = &need->most[ring(slot)];
-    *most = state > *most ? (uint8_t)state : *most;
+    *most = now > *most ? (uint8_t)now : *most;
 }
 
 void
@@ -171,7 +186,7 @@ wp_need_next_slot(struct wp_need *need, uint32_t plan)
     catch_up(need, 1);
     need->count[at] = 0;
     need->plan[at] = plan;
-    need->most[at] = (uint8_t)wp_learn_state(wp_need_now(need));
+    need->most[at] = (uint8_t)wp_learn_level(wp_need_now(need));
     need->state[at] = (uint8_t)wp_need_state(need);
 }
 
@@ -197,14 +212,19 @@ wp_need_now(const struct wp_need *need)
 unsigned
 wp_need_state(const struct wp_need *need)
 {
-    unsigned highest = 0;
+    return wp_learn_state(need->due, level(need));
+}
 
-    for (uint32_t i = 0; i <= need->n_slots; i++) {
-        unsigned most = need->most[ring(need->slot - i)];
+/* What is lowered goes at once: it counts from here on. */
+void
+wp_need_set_due(struct wp_need *need, bool due)
+{
+    uint8_t *at = &need->state[ring(need->slot)];
+    unsigned state;
 
-        highest = most > highest ? most : highest;
-    }
-    return highest;
+    need->due = due;
+    state = wp_need_state(need);
+    *at = state < *at ? (uint8_t)state : *at;
 }
 
 unsigned

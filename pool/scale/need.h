@@ -7,6 +7,7 @@
 #ifndef WP_POOL_SCALE_NEED_H
 #define WP_POOL_SCALE_NEED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -27,8 +28,9 @@ struct wp_need {
     /* What a claim is held against: what was in force a lead time before it,
      * and what was lowered since. As of the beginning of each slot. */
     uint32_t plan[WP_NEED_SLOTS]; /* The theory's stock. */
-    uint8_t most[WP_NEED_SLOTS];  /* State of the most needed in that slot. */
-    uint8_t state[WP_NEED_SLOTS]; /* The highest of a lead time: in force. */
+    uint8_t most[WP_NEED_SLOTS];  /* Level of the most needed in that slot. */
+    uint8_t state[WP_NEED_SLOTS]; /* By the highest of a lead time: in force. */
+    bool due;                     /* A burst is, now. */
 };
 
 void wp_need_init(struct wp_need *need, int64_t mono_ns, double lead_s);
@@ -38,6 +40,8 @@ void wp_need_set_lead(struct wp_need *need, int64_t mono_ns, double lead_s);
 void wp_need_set_at_once(struct wp_need *need, uint32_t n);
 /* Goes on to mono_ns (never back), then adds n claims. O(1). */
 void wp_need_add(struct wp_need *need, int64_t mono_ns, uint32_t n);
+/* Whether a burst is due from now on; at first it is. */
+void wp_need_set_due(struct wp_need *need, bool due);
 /* What is on order for the claims up to where it has gone. O(slots). */
 uint32_t wp_need_now(const struct wp_need *need);
 /* Ends the latest slot and begins the next, with this plan in force. */

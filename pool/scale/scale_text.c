@@ -27,6 +27,7 @@ static const struct {
     [WP_SCALE_SEASON] = {"season", "usual at this time of the week"},
     [WP_SCALE_SATURATED] = {"saturated",
                             "not raised: more claims come than can be made"},
+    [WP_SCALE_BETWEEN] = {"between-bursts", "no burst is due yet"},
 };
 
 const char *

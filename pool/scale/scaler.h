@@ -46,7 +46,7 @@ enum {
     WP_SCALE_RESERVATIONS_MAX = 256, /* Of one pool. */
     WP_SCALE_DECISIONS_KEPT = 64,    /* Of one pool, for explain. */
     WP_SCALE_TEXT_MAX = 400,
-    WP_SCALE_STATE_MAX = 48 * 1024,
+    WP_SCALE_STATE_MAX = 65500, /* With the rest of a snapshot: 64 KiB. */
 };
 
 struct wp_scaler; /* Opaque. */
@@ -67,6 +67,7 @@ enum wp_scale_reason {
     WP_SCALE_BY_HAND,
     WP_SCALE_SEASON,    /* A jump that this time of the week usually brings. */
     WP_SCALE_SATURATED, /* More claims come than sandboxes can be made. */
+    WP_SCALE_BETWEEN,   /* None of the bursts that recur is due. */
     WP_SCALE_REASON_COUNT,
 };
 
@@ -103,6 +104,8 @@ struct wp_scale_decision {
     double seen_claims;   /* Of so many. */
     int64_t burst_unix_ms; /* The latest burst beyond what the theory had
                             * planned for, where bursts decide; 0: none. */
+    int64_t due_unix_ms;   /* From when on more is kept for the next burst,
+                             * where none is due; 0: one may come now. */
     double hit_rate_best;  /* When the objective cannot be had within max: the
                            * best that can; NaN otherwise. */
     uint32_t at_once;   /* Sandboxes that can be made at once; 0: no bound. */

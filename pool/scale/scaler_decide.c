@@ -140,6 +140,8 @@ choose_wanted(struct wp_scaler *scaler)
         choice.reason = WP_SCALE_SATURATED;
     } else if (forecast->burst) {
         choice.reason = WP_SCALE_BURST;
+    } else if (forecast->between) {
+        choice.reason = WP_SCALE_BETWEEN;
     } else if (forecast->seasonal) {
         choice.reason = WP_SCALE_SEASON;
     }
@@ -240,6 +242,17 @@ latest_burst_ms(const struct wp_scaler *scaler)
     return (scaler->wall_ns - ns_of(scaler->trial.since_s)) / WP_NS_PER_MS;
 }
 
+static int64_t
+due_ms(const struct wp_scaler *scaler)
+{
+    const struct wp_forecast *forecast = &scaler->forecast;
+
+    return forecast->between ? wp_time_add(scaler->wall_ns,
+                                           forecast->due_ns - scaler->now_ns) /
+                                   WP_NS_PER_MS
+                             : 0;
+}
+
 static struct wp_scale_decision
 fill(const struct wp_scaler *scaler)
 {
@@ -258,7 +271,8 @@ fill(const struct wp_scaler *scaler)
         .learned = forecast->learned,
         .hit_rate_seen = wp_scaler_hit_rate_seen(scaler),
         .seen_claims = scaler->claims_seen,
-        .burst_unix_ms = latest_burst_ms(scaler)};
+        .burst_unix_ms = latest_burst_ms(scaler),
+        .due_unix_ms = due_ms(scaler)};
 }
 
 static uint32_t
@@ -309,6 +323,7 @@ static void
 look_ahead(struct wp_scaler *scaler, int64_t *season_changes_ns)
 {
     make_forecast(scaler, season_changes_ns);
+    wp_scaler_see_due(scaler);
     scaler->theory_stock = scaler->forecast.stock;
     wp_forecast_fit(&scaler->forecast, &scaler->policy, scaler->miss,
                     scaler->at_once);
@@ -345,8 +360,9 @@ wp_scaler_step(struct wp_scaler *scaler)
     decision->reserved = reserved_now(scaler, &due_changes_ns);
     decision->floor = wp_scale_policy_floor(&scaler->policy, scaler->wall_ns,
                                             &floor_changes_ns);
-    next_ns = wp_min_i64(mono_of(scaler, due_changes_ns),
-                         mono_of(scaler, floor_changes_ns));
+    next_ns =
+        wp_min_i64(scaler->forecast.due_ns, mono_of(scaler, due_changes_ns));
+    next_ns = wp_min_i64(next_ns, mono_of(scaler, floor_changes_ns));
     next_ns = wp_min_i64(next_ns, mono_of(scaler, season_changes_ns));
     next_ns = wp_min_i64(next_ns, fade_next_ns(scaler));
 

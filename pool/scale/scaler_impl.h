@@ -3,6 +3,7 @@
 #ifndef WP_POOL_SCALE_SCALER_IMPL_H
 #define WP_POOL_SCALE_SCALER_IMPL_H
 
+#include "pool/scale/bursts.h"
 #include "pool/scale/forecast.h"
 #include "pool/scale/gaps.h"
 #include "pool/scale/hold.h"
@@ -35,6 +36,7 @@ struct wp_scaler {
     struct wp_lead_time lead;
     struct wp_need need;
     struct wp_trial trial;
+    struct wp_bursts bursts;
     struct wp_learn *learn; /* Owned; NULL as long as the theory holds. */
     uint32_t theory_stock;  /* Of the latest decision. */
     int64_t solve_at_ns;
@@ -96,6 +98,8 @@ void wp_scaler_show(struct wp_scaler *scaler, bool stepped);
 void wp_scaler_learn_time(struct wp_scaler *scaler);
 void wp_scaler_learn_claims(struct wp_scaler *scaler, uint32_t n,
                             uint32_t missed);
+/* Whether a burst is due, as of now; else the forecast says when. */
+void wp_scaler_see_due(struct wp_scaler *scaler);
 /* Where the theory fails, puts the learned stock in its place. */
 void wp_scaler_learned_stock(struct wp_scaler *scaler);
 static inline uint32_t

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "pool/base/extreme.h"
 #include "pool/scale/scaler_impl.h"
 
 /* Lead times a state must have been seen for before what was learned of it is
@@ -12,8 +13,14 @@ static const double STATE_LEADS = 8;
 /* Misses so many lead times apart are not of one jump of the rate. */
 static const double EPISODE_LEADS = 4;
 
+/* Of the misses allowed so many may be bursts before their time; and what they
+ * take is ordered so many lead times (p99) before. */
+static const double EARLY_SHARE = 0.1;
+static const double MAKE_LEADS = 2;
+
 /* See unseen. */
 static const double ALLOWED_SEEN = 3;
+static const double SPREADS = 3;
 
 /* Of what is allowed so much is aimed at. */
 static const double AIM = 0.9;
@@ -94,13 +101,22 @@ void
 wp_scaler_learn_claims(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
 {
     uint32_t before = wp_need_now(&scaler->need);
+    double apart_s = EPISODE_LEADS * scaler->forecast.lead_mean_s;
+    uint32_t beyond;
 
     if (scaler->forecast.learned && !is_saturated(scaler) &&
         scaler->reservations.n == 0) {
         see_misses(scaler, n, missed < n ? missed : n);
     }
-    wp_trial_claims(&scaler->trial, wp_need_least_plan(&scaler->need), before,
-                    n, EPISODE_LEADS * scaler->forecast.lead_mean_s);
+    beyond = wp_trial_claims(&scaler->trial, wp_need_least_plan(&scaler->need),
+                             before, n, apart_s);
+    if (beyond > 0 &&
+        wp_bursts_add(&scaler->bursts, scaler->now_ns,
+                      wp_scaler_add_u32(before, n), beyond,
+                      (int64_t)(apart_s * WP_NS_PER_S)) &&
+        scaler->learn != NULL) {
+        scaler->learn->grouped_s = 0; /* Looked at anew. */
+    }
     if (scaler->learn != NULL) {
         wp_learn_claims(scaler->learn, wp_need_least_state(&scaler->need),
                         before, n);
@@ -142,25 +158,58 @@ solve(struct wp_scaler *scaler)
     }
 }
 
+/* What is kept for a burst is made before it is due. */
+void
+wp_scaler_see_due(struct wp_scaler *scaler)
+{
+    struct wp_forecast *forecast = &scaler->forecast;
+    double early = EARLY_SHARE * wp_scaler_miss_allowed(scaler);
+    uint32_t stock = scaler->learn != NULL
+                         ? scaler->learn->stock[wp_learn_state(true, 0)]
+                         : 0;
+    double turns = scaler->at_once > 0 ? (double)stock / scaler->at_once : 0;
+    double make_ns =
+        (MAKE_LEADS + turns) * forecast->lead_p99_s * (double)WP_NS_PER_S;
+    int64_t due_ns = wp_bursts_due_ns(&scaler->bursts, early);
+    bool ebbs;
+
+    due_ns = (double)due_ns > make_ns ? due_ns - (int64_t)make_ns : 0;
+    ebbs = wp_learn_level(wp_need_now(&scaler->need)) + 1 <
+               wp_need_state(&scaler->need) % WP_LEARN_LEVELS ||
+           scaler->now_ns - scaler->bursts.latest_ns >
+               (int64_t)(EPISODE_LEADS * forecast->lead_mean_s * WP_NS_PER_S);
+    wp_need_set_due(&scaler->need,
+                    due_ns <= scaler->now_ns || (scaler->need.due && !ebbs));
+    forecast->due_ns = scaler->need.due ? WP_TIME_NEVER : due_ns;
+}
+
 /* So many claims that may miss must have been seen before the need that so few
  * exceed is known. With fewer than that the next burst may well need more than
- * any before it: by as much as chance moves a number of that size. */
+ * any before it: by as much as chance moves a number of that size, or by less
+ * where bursts have hardly differed. */
 static uint32_t
 unseen(const struct wp_scaler *scaler, uint32_t stock)
 {
     double allowed =
         fmin(scaler->learn->grouped_claims * wp_scaler_miss_allowed(scaler),
              ALLOWED_SEEN);
+    double more = sqrt(stock);
 
-    return (uint32_t)ceil((1 - allowed / ALLOWED_SEEN) * sqrt(stock));
+    if (scaler->need.due) {
+        more = fmin(more, SPREADS * wp_bursts_spread(&scaler->bursts));
+    }
+    return (uint32_t)ceil((1 - allowed / ALLOWED_SEEN) * more);
 }
 
 void
 wp_scaler_learned_stock(struct wp_scaler *scaler)
 {
     struct wp_forecast *forecast = &scaler->forecast;
+    const double known_s = STATE_LEADS * forecast->lead_mean_s;
+    unsigned level;
     unsigned state;
     uint32_t stock;
+    uint32_t when_due;
 
     if (!learning(scaler) ||
         !wp_trial_fails(&scaler->trial, wp_scaler_miss_allowed(scaler))) {
@@ -168,16 +217,22 @@ wp_scaler_learned_stock(struct wp_scaler *scaler)
     }
     solve(scaler);
     state = wp_need_state(&scaler->need);
+    level = state % WP_LEARN_LEVELS;
     stock = scaler->learn->stock[state];
+    when_due = scaler->learn->stock[wp_learn_state(true, level)];
+    if (!scaler->need.due && wp_learn_seen_s(scaler->learn, state) < known_s) {
+        /* How a burst goes on after its first claims is not known yet. */
+        stock = wp_max_u32(stock, when_due);
+    }
+    forecast->between = stock < when_due && !scaler->need.due;
     stock = wp_scaler_add_u32(stock, unseen(scaler, stock));
     if (forecast->seasonal && forecast->stock >= stock) {
         return; /* What was learned knows nothing of a jump to come. */
     }
     forecast->seasonal = false;
     forecast->learned = true;
-    forecast->burst = state > wp_learn_state(wp_need_now(&scaler->need)) + 1;
-    if (wp_learn_seen_s(scaler->learn, state) <
-        STATE_LEADS * forecast->lead_mean_s) {
+    forecast->burst = level > wp_learn_level(wp_need_now(&scaler->need)) + 1;
+    if (wp_learn_group_s(scaler->learn, state) < known_s) {
         stock = stock > forecast->stock ? stock : forecast->stock;
     }
     forecast->stock = stock;

@@ -16,11 +16,10 @@
 
 enum {
     MAGIC = 0x53617057, /* "WpaS" */
-    VERSION = 6,
-    VERSION_WITHOUT_FAILED = 5, /* Else the same: read, too, as is the next. */
-    VERSION_WITH_BURSTS = 4,    /* Without it, too. */
-    BURST_BYTES = 12,           /* What it has more: of no use now. */
+    VERSION = 7,
+    VERSION_BEFORE = 6, /* A burst is due always. Read, too. */
     CHECKSUM_LEN = 8,
+    CELLS = WP_LEARN_STATES * WP_LEARN_BINS,
 };
 
 /* Not against forgery, only against damage: the key is no secret. */
@@ -141,6 +140,52 @@ code_doubles(struct codec *codec, double *values, size_t n)
     }
 }
 
+/* The version before has the states only in which a burst is due. */
+static unsigned
+first_state(const struct codec *codec)
+{
+    return codec->version == VERSION_BEFORE ? WP_LEARN_LEVELS : 0;
+}
+
+static void
+code_states(struct codec *codec, uint8_t *states, size_t n)
+{
+    code_bytes(codec, states, n);
+    for (size_t i = 0; i < n; i++) {
+        unsigned state = states[i] + first_state(codec);
+
+        codec->bad = codec->bad || state >= WP_LEARN_STATES;
+        states[i] = (uint8_t)(state % WP_LEARN_STATES);
+    }
+}
+
+static void
+code_bursts(struct codec *codec, struct wp_bursts *bursts)
+{
+    if (codec->version == VERSION_BEFORE) {
+        *bursts = (struct wp_bursts){.n = 0};
+        return;
+    }
+    code_u32(codec, &bursts->n);
+    codec->bad = codec->bad || bursts->n > WP_BURSTS;
+    for (uint32_t i = 0; i < bursts->n && !codec->bad; i++) {
+        code_i64(codec, &bursts->of[i].began_ns);
+        code_u32(codec, &bursts->of[i].needed);
+        code_double(codec, &bursts->of[i].missed);
+    }
+    code_i64(codec, &bursts->latest_ns);
+}
+
+static void
+code_due(struct codec *codec, struct wp_need *need)
+{
+    if (codec->version == VERSION_BEFORE) {
+        need->due = true;
+        return;
+    }
+    code_bool(codec, &need->due);
+}
+
 static void
 code_learned(struct codec *codec, struct wp_scaler *scaler)
 {
@@ -165,13 +210,15 @@ code_learned(struct codec *codec, struct wp_scaler *scaler)
         code_u32(codec, &scaler->need.plan[i]);
     }
     code_bytes(codec, scaler->need.most, sizeof scaler->need.most);
-    code_bytes(codec, scaler->need.state, sizeof scaler->need.state);
+    code_states(codec, scaler->need.state, sizeof scaler->need.state);
 
     code_double(codec, &scaler->trial.claims);
     code_double(codec, &scaler->trial.missed);
     code_double(codec, &scaler->trial.episodes);
     code_double(codec, &scaler->trial.since_s);
     code_double(codec, &scaler->trial.apart_s);
+    code_bursts(codec, &scaler->bursts);
+    code_due(codec, &scaler->need);
     code_u32(codec, &scaler->theory_stock);
     code_i64(codec, &scaler->solve_at_ns);
     code_signed(codec, &scaler->slack_log);
@@ -183,7 +230,7 @@ count_cells(const struct wp_learn *learn)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < WP_LEARN_STATES * WP_LEARN_BINS; i++) {
+    for (unsigned i = 0; i < CELLS; i++) {
         n += (&learn->claims[0][0])[i] > 0 || (&learn->seconds[0][0])[i] > 0;
     }
     return n;
@@ -207,7 +254,7 @@ code_float(struct codec *codec, float *value)
 static void
 code_cell(struct codec *codec, struct wp_learn *learn, uint64_t *i)
 {
-    const unsigned n_cells = WP_LEARN_STATES * WP_LEARN_BINS;
+    uint64_t cell;
     float *claims = &learn->claims[0][0];
     float *seconds = &learn->seconds[0][0];
 
@@ -215,20 +262,22 @@ code_cell(struct codec *codec, struct wp_learn *learn, uint64_t *i)
         (*i)++;
     }
     code_uint(codec, i, 2);
-    if (codec->bad || *i >= n_cells) {
+    cell = *i + (uint64_t)first_state(codec) * WP_LEARN_BINS;
+    if (codec->bad || cell >= CELLS) {
         codec->bad = true;
         return;
     }
-    code_float(codec, &claims[*i]);
-    code_float(codec, &seconds[*i]);
+    code_float(codec, &claims[cell]);
+    code_float(codec, &seconds[cell]);
     (*i)++;
 }
 
-/* Only cells that hold anything: a few hundred of the 1792. */
+/* Only cells that hold anything: a few hundred of the 3584. */
 static void
 code_table(struct codec *codec, struct wp_learn *learn)
 {
     uint32_t n = codec->in == NULL ? count_cells(learn) : 0;
+    unsigned first = first_state(codec);
     uint64_t at = 0;
 
     code_double(codec, &learn->unit);
@@ -237,8 +286,8 @@ code_table(struct codec *codec, struct wp_learn *learn)
     code_double(codec, &learn->grouped_s);
     code_double(codec, &learn->missed);
     code_double(codec, &learn->idle);
-    code_bytes(codec, learn->group, sizeof learn->group);
-    for (unsigned i = 0; i < WP_LEARN_STATES; i++) {
+    code_states(codec, learn->group + first, WP_LEARN_STATES - first);
+    for (unsigned i = first; i < WP_LEARN_STATES; i++) {
         code_u32(codec, &learn->stock[i]);
     }
     code_u32(codec, &n);
@@ -326,14 +375,7 @@ code_decided(struct codec *codec, struct wp_scaler *scaler)
     code_u32(codec, &scaler->hold.least);
     code_u32(codec, &scaler->target);
     code_bool(codec, &scaler->decided);
-    if (codec->version == VERSION_WITH_BURSTS) {
-        uint8_t past[BURST_BYTES];
-
-        code_bytes(codec, past, sizeof past);
-    }
-    if (codec->version > VERSION_WITHOUT_FAILED) {
-        code_bool(codec, &scaler->trial.failed);
-    }
+    code_bool(codec, &scaler->trial.failed);
     code_u64(codec, &scaler->decisions);
     code_u32(codec, &reason);
     codec->bad = codec->bad || reason >= WP_SCALE_REASON_COUNT;
@@ -466,7 +508,7 @@ static bool
 need_is_sound(const struct wp_need *need, int64_t now_ns)
 {
     for (unsigned i = 0; i < WP_NEED_SLOTS; i++) {
-        if (need->most[i] >= WP_LEARN_STATES ||
+        if (need->most[i] >= WP_LEARN_LEVELS ||
             need->state[i] >= WP_LEARN_STATES) {
             return false;
         }
@@ -515,6 +557,7 @@ is_sound(const struct wp_scaler *scaler)
            scaler->missed_seen <= scaler->claims_seen &&
            scaler->solve_at_ns >= 0 && fabs(scaler->slack_log) < 100 &&
            trial_is_sound(&scaler->trial) &&
+           wp_bursts_are_sound(&scaler->bursts, now_ns) &&
            windows_are_sound(&scaler->windows, now_ns) &&
            lead_is_sound(&scaler->lead) &&
            need_is_sound(&scaler->need, now_ns) &&
@@ -627,7 +670,7 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     codec = (struct codec){.in = bytes, .len = len - CHECKSUM_LEN};
     code_u64(&codec, &head);
     codec.version = (uint32_t)(head >> 32);
-    if ((uint32_t)head != MAGIC || codec.version < VERSION_WITH_BURSTS ||
+    if ((uint32_t)head != MAGIC || codec.version < VERSION_BEFORE ||
         codec.version > VERSION) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "scaler state: of another version");

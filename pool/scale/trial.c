@@ -38,20 +38,22 @@ begin_episode(struct wp_trial *trial)
     trial->episodes++;
 }
 
-void
+uint32_t
 wp_trial_claims(struct wp_trial *trial, uint32_t stock, uint32_t before,
                 uint32_t n, double apart_s)
 {
     uint32_t served = stock > before ? stock - before : 0;
+    uint32_t missed = n > served ? n - served : 0;
 
     trial->claims += n;
-    if (n > served) {
-        trial->missed += n - served;
+    if (missed > 0) {
+        trial->missed += missed;
         if (trial->since_s > apart_s) {
             begin_episode(trial);
         }
         trial->since_s = 0;
     }
+    return missed;
 }
 
 void

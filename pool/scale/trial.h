@@ -18,9 +18,10 @@ struct wp_trial {
 };
 
 /* Misses within apart_s of each other are one episode: one jump of the rate,
- * and be it a large one, does not make a theory wrong. */
-void wp_trial_claims(struct wp_trial *trial, uint32_t stock, uint32_t before,
-                     uint32_t n, double apart_s);
+ * and be it a large one, does not make a theory wrong. Returns how many missed.
+ */
+uint32_t wp_trial_claims(struct wp_trial *trial, uint32_t stock,
+                         uint32_t before, uint32_t n, double apart_s);
 void wp_trial_time(struct wp_trial *trial, double dt_s);
 /* The time in which what was seen fades to a half. It follows the time between
  * two episodes, from 6 hours to 60 days. */

@@ -41,6 +41,9 @@ enum {
     HEAD_LEN = 32,
 };
 
+_Static_assert(WP_SCALE_STATE_MAX <= WP_SNAPSHOT_MAX - HEAD_LEN,
+               "what a scaler has learned fits");
+
 #define SAVE_EVERY_NS (60 * WP_NS_PER_S)
 #define ASK_AGAIN_NS (100 * WP_NS_PER_MS)
 

@@ -55,7 +55,8 @@ reason_in(const char *word)
     COPY(makes_per_s)                                                          \
     COPY(queue_s)                                                              \
     COPY(seen_claims)                                                          \
-    COPY(burst_unix_ms)
+    COPY(burst_unix_ms)                                                        \
+    COPY(due_unix_ms)
 
 static void
 decision_in(const Warmpool__V1__ScaleDecision *pb,

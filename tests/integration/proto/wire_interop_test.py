@@ -103,7 +103,7 @@ MESSAGES = {
         'lead_p99_s: 1 expected: 4 spread: 2 dispersion: 1.25 learned: true '
         'reserved: 5 floor: 1 hit_rate: 0.99 idle: 2.5 hit_rate_seen: nan '
         'hit_rate_best: 0.5 at_once: 4 shared_bound: true makes_per_s: 1.5 '
-        'queue_s: 0.75 seen_claims: 41 burst_unix_ms: 1700000000001 } reservations { id: "job" sandboxes: 20 '
+        'queue_s: 0.75 seen_claims: 41 burst_unix_ms: 1700000000001 due_unix_ms: 1700000360000 } reservations { id: "job" sandboxes: 20 '
         'left: 19 not_before_unix_ms: 1700000000000 '
         'until_unix_ms: 1700000060000 } group_unknown: true } missed_total: 8'),
     "reserve_request": (ALLOCATOR, "warmpool.v1.ReserveRequest",

@@ -76,8 +76,9 @@ need_bounded(void **state)
         wp_need_add(&need, (101 + i) * S, 0);
         /* What was in force before is what the latest claim is held against:
          * nothing that was ordered since is there. */
-        assert_int_equal(wp_need_least_state(&need), wp_learn_state(0));
-        assert_true(wp_need_state(&need) >= wp_learn_state(4));
+        assert_int_equal(wp_need_least_state(&need), wp_learn_state(true, 0));
+        assert_true(wp_need_state(&need) >=
+                    wp_learn_state(true, wp_learn_level(4)));
     }
     wp_need_add(&need, 200 * S, 0);
     assert_int_equal(wp_need_now(&need), 0);
@@ -109,29 +110,62 @@ need_in_force(void **state)
         }
         if (ns > 5 * S && ns < 13 * S) {
             assert_int_equal(wp_need_least_plan(&need), 7);
-            assert_int_equal(wp_need_least_state(&need), 0);
+            assert_int_equal(wp_need_least_state(&need),
+                             wp_learn_state(true, 0));
         }
         if (ns >= 10 * S && ns < 17 * S) {
-            assert_int_equal(wp_need_state(&need), wp_learn_state(9));
+            assert_int_equal(wp_need_state(&need),
+                             wp_learn_state(true, wp_learn_level(9)));
         }
     }
-    assert_int_equal(wp_need_state(&need), 0);
+    assert_int_equal(wp_need_state(&need), wp_learn_state(true, 0));
     assert_int_equal(wp_need_least_plan(&need), 30);
     /* Lowered: at once. */
     wp_need_plan(&need, 4);
     assert_int_equal(wp_need_least_plan(&need), 4);
 }
 
+/* A burst is not due, and later it is: what is lowered counts at once, what is
+ * raised a lead time later. */
+static void
+need_due(void **state)
+{
+    struct wp_need need;
+
+    (void)state;
+    wp_need_init(&need, 0, 4);
+    wp_need_add(&need, 20 * S, 3);
+    assert_int_equal(wp_need_least_state(&need), wp_learn_state(true, 0));
+    wp_need_set_due(&need, false);
+    assert_int_equal(wp_need_state(&need), wp_learn_state(false, 2));
+    assert_int_equal(wp_need_least_state(&need), wp_learn_state(false, 2));
+    wp_need_add(&need, 40 * S, 0);
+    assert_int_equal(wp_need_least_state(&need), wp_learn_state(false, 0));
+    wp_need_set_due(&need, true);
+    assert_int_equal(wp_need_state(&need), wp_learn_state(true, 0));
+    wp_need_add(&need, 43 * S, 0);
+    assert_int_equal(wp_need_least_state(&need), wp_learn_state(false, 0));
+    wp_need_add(&need, 45 * S, 0);
+    assert_int_equal(wp_need_least_state(&need), wp_learn_state(true, 0));
+    /* Long after all that is remembered it is as it is now. */
+    wp_need_set_due(&need, false);
+    wp_need_add(&need, 4000 * S, 0);
+    assert_int_equal(wp_need_least_state(&need), wp_learn_state(false, 0));
+}
+
 static void
 states(void **state)
 {
     (void)state;
-    assert_int_equal(wp_learn_state(0), 0);
-    assert_int_equal(wp_learn_state(1), 1);
-    assert_int_equal(wp_learn_state(2), 2);
-    assert_int_equal(wp_learn_state(3), 2);
-    assert_int_equal(wp_learn_state(4), 3);
-    assert_int_equal(wp_learn_state(UINT32_MAX), WP_LEARN_STATES - 1);
+    assert_int_equal(wp_learn_level(0), 0);
+    assert_int_equal(wp_learn_level(1), 1);
+    assert_int_equal(wp_learn_level(2), 2);
+    assert_int_equal(wp_learn_level(3), 2);
+    assert_int_equal(wp_learn_level(4), 3);
+    assert_int_equal(wp_learn_level(UINT32_MAX), WP_LEARN_LEVELS - 1);
+    assert_int_equal(wp_learn_state(false, 3), 3);
+    assert_int_equal(wp_learn_state(true, WP_LEARN_LEVELS - 1),
+                     WP_LEARN_STATES - 1);
 }
 
 static const double HALF_LIFE_S = 6 * 3600;
@@ -171,7 +205,7 @@ static void
 two_states(void **state)
 {
     struct wp_learn *learn = malloc(sizeof *learn);
-    unsigned busy = wp_learn_state(100);
+    unsigned busy = wp_learn_level(100);
 
     (void)state;
     assert_non_null(learn);
@@ -189,9 +223,13 @@ two_states(void **state)
     assert_true(learn->missed <= 0.051);
     assert_in_range(learn->stock[0], 3, 8);
     assert_in_range(learn->stock[busy], 200, 210);
-    assert_int_equal(learn->stock[WP_LEARN_STATES - 1], learn->stock[busy]);
+    assert_int_equal(learn->stock[WP_LEARN_LEVELS - 1], learn->stock[busy]);
+    /* The others are learned by themselves. */
+    assert_true(learn->group[WP_LEARN_LEVELS] == WP_LEARN_LEVELS);
+    assert_int_equal(learn->stock[WP_LEARN_STATES - 1], 0);
     /* States in between were never seen: they go with a neighbour. */
-    assert_true(wp_learn_seen_s(learn, 0) > 15000);
+    assert_true(wp_learn_group_s(learn, 0) > 15000);
+    assert_true(wp_learn_seen_s(learn, 1) == 0);
     /* A price instead: a miss worth little is missed. */
     wp_learn_solve_cost(learn, 1);
     assert_int_equal(learn->stock[0], 0);
@@ -235,7 +273,8 @@ fades(void **state)
     wp_learn_time(learn, 1, 1, 1000, HALF_LIFE_S);
     wp_learn_time(learn, 2, 2, 6 * 3600, HALF_LIFE_S);
     /* The two are one group; both are past the half of their life. */
-    assert_true(fabs(wp_learn_seen_s(learn, 1) - 11285) < 10);
+    assert_true(fabs(wp_learn_group_s(learn, 1) - 11285) < 10);
+    assert_true(fabs(wp_learn_seen_s(learn, 2) - 10800) < 10);
     for (int i = 0; i < 10000; i++) {
         wp_learn_time(learn, 3, 5, 6 * 3600, HALF_LIFE_S);
         wp_learn_claims(learn, 3, 3, 2);
@@ -473,6 +512,7 @@ main(void)
         cmocka_unit_test(need_other_lead),
         cmocka_unit_test(need_bounded),
         cmocka_unit_test(need_in_force),
+        cmocka_unit_test(need_due),
         cmocka_unit_test(states),
         cmocka_unit_test(one_state),
         cmocka_unit_test(two_states),

@@ -90,6 +90,7 @@ fill_decision(struct wp_scale_decision *d, uint64_t number,
         .queue_s = 0.75,
         .seen_claims = 41000,
         .burst_unix_ms = 1700000000001,
+        .due_unix_ms = 1700000360000,
     };
 }
 
