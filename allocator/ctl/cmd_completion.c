@@ -50,6 +50,21 @@ print_flags(const char *const *names, FILE *out)
     }
 }
 
+/* The first len bytes in single quotes, as all three shells read them. */
+static void
+print_quoted(const char *text, size_t len, FILE *out)
+{
+    (void)fputc('\'', out);
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\'') {
+            (void)fputs("'\\''", out);
+        } else {
+            (void)fputc(text[i], out);
+        }
+    }
+    (void)fputc('\'', out);
+}
+
 /* "claim|release|..." */
 static void
 print_alternatives(const struct wp_ctl_command *commands, FILE *out)
@@ -199,7 +214,9 @@ completion_zsh(const struct wp_ctl_command *commands, FILE *out)
                 "    ('') commands=(\n",
                 out);
     for (const struct wp_ctl_command *c = commands; c->name != NULL; c++) {
-        (void)fprintf(out, "        '%s:%s'\n", c->name, c->summary);
+        (void)fprintf(out, "        %s:", c->name);
+        print_quoted(c->summary, strlen(c->summary), out);
+        (void)fputc('\n', out);
     }
     (void)fputs("        ); _describe command commands ;;\n", out);
     for (const struct wp_ctl_command *c = commands; c->name != NULL; c++) {
@@ -213,7 +230,7 @@ completion_zsh(const struct wp_ctl_command *commands, FILE *out)
         }
     }
     (void)fputs("    esac\n}\n"
-                "if [[ $zsh_eval_context == *:file ]]; then\n"
+                "if [[ $ZSH_EVAL_CONTEXT == *:file ]]; then\n"
                 "    compdef _warmpoolctl warmpoolctl\n"
                 "else\n    _warmpoolctl \"$@\"\nfi\n",
                 out);
@@ -221,7 +238,6 @@ completion_zsh(const struct wp_ctl_command *commands, FILE *out)
 
 /* --- fish --- */
 
-/* In single quotes; ours have none, nor backslashes. */
 static void
 fish_option(const struct wp_ctl_option *option, const char *command,
             const char *condition, FILE *out)
@@ -245,13 +261,9 @@ fish_option(const struct wp_ctl_option *option, const char *command,
     if (option->operand != NULL) {
         (void)fprintf(out, " %s", values[option->subject]);
     }
-    (void)fputs(" -d '", out);
-    for (size_t i = 0; i < first; i++) {
-        if (help[i] != '\'') {
-            (void)fputc(help[i], out);
-        }
-    }
-    (void)fputs("'\n", out);
+    (void)fputs(" -d ", out);
+    print_quoted(help, first, out);
+    (void)fputc('\n', out);
 }
 
 static void
@@ -288,8 +300,10 @@ completion_fish(const struct wp_ctl_command *commands, FILE *out)
 
         (void)fprintf(out,
                       "complete -c warmpoolctl -n __fish_use_subcommand -a %s "
-                      "-d '%s'\n",
-                      c->name, c->summary);
+                      "-d ",
+                      c->name);
+        print_quoted(c->summary, strlen(c->summary), out);
+        (void)fputc('\n', out);
         (void)snprintf(condition, sizeof condition,
                        "-n '__fish_seen_subcommand_from %s'", c->name);
         for (const char *const *p = c->options; *p != NULL; p++) {

@@ -631,18 +631,51 @@ class Pools(CtlCase):
             name,
         ])
 
+    def shell(self, *words):
+        """What a shell says that is given a script."""
+        done = subprocess.run(words, capture_output=True, timeout=PATIENCE,
+                              env=self.daemon.env, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        return done.stdout.decode().splitlines()
+
+    def test_completion_of_zsh(self):
+        """Read whole, and known to the completion of a new shell."""
+        self.assertEqual(
+            self.shell("zsh", "-f", "-c",
+                       "autoload -Uz compinit && compinit -D -u\n"
+                       "source <(warmpoolctl completion zsh)\n"
+                       "whence -w _warmpoolctl; echo $_comps[warmpoolctl]"),
+            ["_warmpoolctl: function", "_warmpoolctl"])
+        text = self.daemon.ctl("completion", "zsh").stdout.decode()
+        self.assertIn("        renew:'Set a lease'\\''s end", text)
+        self.assertIn("(--output|-o) compadd -- table json name; return ;;",
+                      text)
 
     def test_completion_of_fish(self):
-        """Its text: each line is one that fish takes."""
-        text = self.daemon.ctl("completion", "fish").stdout.decode()
-        lines = [line for line in text.splitlines()
-                 if " -l " in line and "complete -c" in line]
-        self.assertGreater(len(lines), 50)
-        for line in lines:
-            self.assertRegex(
-                line, r"^complete -c warmpoolctl +(-n '[^']+' )?-l [a-z0-9-]+"
-                r"( -s [a-zA-Z])?( -x| -r -F| -x -a '[^']+')? -d '[^']+'$")
-        self.assertIn("-l ttl -x -d 'How long the lease lasts", text)
+        """What fish itself makes of it."""
+        def offered(line):
+            return self.shell("fish", "--no-config", "-c",
+                              "warmpoolctl completion fish | source; "
+                              f"complete -C '{line}'")
+        self.assertEqual([line.split("\t")[0] for line in offered(
+            "warmpoolctl re")], ["release", "renew", "reserve"])
+        self.assertIn("renew\tSet a lease's end to --ttl from now",
+                      offered("warmpoolctl re"))
+        self.assertIn("default/quickstart", offered("warmpoolctl claim "))
+        self.assertEqual([line.split("\t")[0] for line in offered(
+            "warmpoolctl claim x --output ")], ["json", "name", "table"])
+        self.assertIn("--ttl\tHow long the lease lasts",
+                      "\n".join(offered("warmpoolctl claim --t")))
+
+
+class Version(unittest.TestCase):
+    def test_version(self):
+        """As people read it, and as programs do; no daemon is asked."""
+        said = [subprocess.run([CTL, "version", *words], capture_output=True,
+                               text=True, timeout=PATIENCE, check=True).stdout
+                for words in ([], ["--output=json"])]
+        self.assertRegex(said[0], r"^warmpoolctl [0-9]+\.[0-9]+\.[0-9]+\n$")
+        self.assertEqual(said[0].split()[1], json.loads(said[1])["version"])
 
 
 class Leave(unittest.TestCase):

@@ -506,6 +506,12 @@ class Git(unittest.TestCase):
         code, said = claim("a", f"--repo={self.url()}",
                            f"--repo-password=me@{host}=@{path}")
         self.assertEqual(code, 0, said)
+        bare = os.path.join(self.dir, "bare")
+        with open(bare, "w", encoding="ascii") as handle:
+            handle.write(password)
+        code, said = claim("no-end-of-line", f"--repo={self.url()}",
+                           f"--repo-password=me@{host}=@{bare}")
+        self.assertEqual(code, 0, said)
         for words, says in (
                 (["--repo-password=other.test=@" + path], "host of a --repo"),
                 ([f"--repo-password={host}={password}"], "HOST=@FILE"),

@@ -264,6 +264,17 @@ script_interim(int fd)
     (void)rig_read_until(fd, NULL, rig.seen, sizeof rig.seen);
 }
 
+/* As many as are passed on, and then the answer. */
+static void
+script_interim_most(int fd)
+{
+    (void)rig_read_until(fd, "\r\n\r\n", rig.seen, sizeof rig.seen);
+    for (int i = 0; i < 16; i++) {
+        rig_send_text(fd, "HTTP/1.1 102 Processing\r\n\r\n");
+    }
+    rig_send_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+}
+
 static void
 script_nonsense(int fd)
 {
@@ -306,6 +317,8 @@ test_upstream_faults(void **state)
     assert_upstream_fault(script_silent, "HTTP/1.1 504 ");
     assert_upstream_fault(script_interim, "HTTP/1.1 102 ");
     assert_has(rig.answer, "HTTP/1.1 502 ");
+    assert_upstream_fault(script_interim_most, "HTTP/1.1 102 ");
+    assert_has(rig.answer, "HTTP/1.1 200 OK\r\n");
     /* A cut answer must not look whole: the connection ends early. */
     assert_upstream_fault(script_cut, "HTTP/1.1 200 OK\r\n");
     assert_has(rig.answer, "Content-Length: 10\r\n");

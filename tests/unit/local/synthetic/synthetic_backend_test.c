@@ -247,6 +247,7 @@ test_life(void **state)
     assert_int_equal(access(rig->endpoint[3] + 5, F_OK), 0);
     wp_synthetic_stats(rig->synthetic, &stats);
     assert_int_equal(stats.ready, 2);
+    assert_int_equal(stats.starting, 0);
 
     assert_int_equal(
         rig->port.ops->destroy(rig->port.self, (struct wp_slot_ref){3, 7}),
@@ -297,6 +298,7 @@ test_lead_time(void **state)
 {
     struct rig *rig = *state;
     int64_t from_ns = wp_clock_mono_ns(wp_clock_system());
+    struct wp_local_stats stats;
 
     (void)open_rig(rig, (struct wp_synthetic_config){.ready_ns = LEAD_NS});
     assert_int_equal(order(rig, 1), WP_OK);
@@ -309,6 +311,9 @@ test_lead_time(void **state)
     assert_int_equal(rig->ready[1], 0);
     assert_int_equal(rig->destroyed[1], 1);
     assert_int_equal(rig->ready[2], 1);
+    wp_synthetic_stats(rig->synthetic, &stats);
+    assert_int_equal(stats.starting, 0);
+    assert_int_equal(stats.ready, 1);
 }
 
 /* Goal: told to fail, an order is reported lost and its end still comes. */

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "pool/base/compiler.h"
+#include "pool/limits.h"
 #include "pool/remotes/names.h"
 
 static void
@@ -39,6 +40,8 @@ test_paths(void **state)
 static void
 test_names(void **state)
 {
+    char name[WP_VOLUME_NAME_MAX + 1];
+
     (void)state;
     assert_true(wp_bound_name_is_env(WP_STR("_A1")));
     assert_false(wp_bound_name_is_env(WP_STR("1A")));
@@ -51,6 +54,11 @@ test_names(void **state)
     assert_false(wp_bound_name_is_secret(WP_STR("a/b")));
     assert_false(wp_bound_name_is_secret(WP_STR("a\0")));
     assert_false(wp_bound_name_is_secret(WP_STR("")));
+    memset(name, 'v', sizeof name);
+    assert_true(
+        wp_bound_name_is_volume((struct wp_str){name, WP_VOLUME_NAME_MAX}));
+    assert_false(
+        wp_bound_name_is_volume((struct wp_str){name, WP_VOLUME_NAME_MAX + 1}));
 }
 
 int
