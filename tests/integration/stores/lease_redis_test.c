@@ -201,6 +201,31 @@ test_silent_server(void **state)
     redis_world_stop(&world);
 }
 
+/* The same after a rest, in which the reader sleeps until somebody wakes it. */
+static void
+test_silent_after_a_rest(void **state)
+{
+    const struct timespec rest = {.tv_sec = 2, .tv_nsec = 300000000};
+    struct wp_lease_redis_config config;
+    struct redis_world world;
+
+    (void)state;
+    memset(&world, 0, sizeof world);
+    redis_world_start_server(&world, NULL, NULL);
+    config = redis_world_config_of(&world);
+    config.redis.commit_timeout_ns = 300 * WP_NS_PER_MS;
+    redis_world_open_store(&world, &config);
+    assert_int_equal(redis_world_do_op(&world, WP_LEASE_OFFER, 1, 0), WP_OK);
+    (void)nanosleep(&rest, NULL);
+    redis_rig_kill(&world.rig, 0, SIGSTOP);
+    assert_int_equal(redis_world_do_op(&world, WP_LEASE_GRANT, 1, 1),
+                     WP_UNKNOWN_OUTCOME);
+    redis_rig_kill(&world.rig, 0, SIGCONT);
+    redis_world_wait_until_up(&world);
+    assert_int_equal(redis_world_state_of(&world, 1), WP_RECORD_HELD);
+    redis_world_stop(&world);
+}
+
 static void
 test_cut_connections(void **state)
 {
@@ -453,6 +478,7 @@ main(void)
         cmocka_unit_test(test_scripts_obey_the_rules),
         cmocka_unit_test(test_killed_server_and_restart),
         cmocka_unit_test(test_silent_server),
+        cmocka_unit_test(test_silent_after_a_rest),
         cmocka_unit_test(test_cut_connections),
         cmocka_unit_test(test_lost_scripts_are_sent_again),
         cmocka_unit_test(test_full_memory),
