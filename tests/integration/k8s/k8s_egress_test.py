@@ -274,6 +274,7 @@ class Claims(Egress):
         """It brings what the one before did not."""
         daemon = self.begin(replicas=1)
         name = self.pool_sandboxes()[0]["metadata"]["name"]
+        self.known(daemon)
         self.narrow(self.here)
         eventually(lambda: "server" in self.condition().get("message", ""),
                    "the claim to be adopted, and not bound")
