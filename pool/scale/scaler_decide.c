@@ -171,8 +171,8 @@ own_target(const struct wp_scaler *scaler)
 
 /* The brakes guard against forecasts that know no better. Where it has been
  * learned what comes back, and how soon, they only cost; unless what is given
- * up could not be made again in a lead time, or somebody asked for others than
- * the usual ones. */
+ * up could not be made again in a lead time while a burst may come, or somebody
+ * asked for others than the usual ones. */
 static bool
 is_braked(const struct wp_scaler *scaler, uint32_t lowered)
 {
@@ -180,7 +180,8 @@ is_braked(const struct wp_scaler *scaler, uint32_t lowered)
 
     wp_scale_policy_init(&usual);
     return !scaler->forecast.learned ||
-           (scaler->at_once > 0 && lowered > scaler->at_once) ||
+           (scaler->at_once > 0 && lowered > scaler->at_once &&
+            !scaler->forecast.between) ||
            scaler->policy.down_window_ns != usual.down_window_ns ||
            fabs(scaler->policy.down_rate - usual.down_rate) > 1e-9;
 }

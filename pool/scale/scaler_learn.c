@@ -224,7 +224,6 @@ wp_scaler_learned_stock(struct wp_scaler *scaler)
         /* How a burst goes on after its first claims is not known yet. */
         stock = wp_max_u32(stock, when_due);
     }
-    forecast->between = stock < when_due && !scaler->need.due;
     stock = wp_scaler_add_u32(stock, unseen(scaler, stock));
     if (forecast->seasonal && forecast->stock >= stock) {
         return; /* What was learned knows nothing of a jump to come. */
@@ -232,8 +231,10 @@ wp_scaler_learned_stock(struct wp_scaler *scaler)
     forecast->seasonal = false;
     forecast->learned = true;
     forecast->burst = level > wp_learn_level(wp_need_now(&scaler->need)) + 1;
-    if (wp_learn_group_s(scaler->learn, state) < known_s) {
-        stock = stock > forecast->stock ? stock : forecast->stock;
+    /* Between bursts it is the theory's traffic, and more where that missed. */
+    if (!scaler->need.due || wp_learn_group_s(scaler->learn, state) < known_s) {
+        stock = wp_max_u32(stock, forecast->stock);
     }
+    forecast->between = stock < when_due && !scaler->need.due;
     forecast->stock = stock;
 }
