@@ -68,6 +68,11 @@ decision_in(const Warmpool__V1__ScaleDecision *pb,
     };
 #define COPY_IN(field) out->field = pb->field;
     DECISION_FIELDS(COPY_IN)
+    /* Within what a clock has: whoever counts with them must not overflow. */
+    out->burst_unix_ms =
+        wp_wire_ms_in_ns(pb->burst_unix_ms, WALL_MS_MAX) / WP_NS_PER_MS;
+    out->due_unix_ms =
+        wp_wire_ms_in_ns(pb->due_unix_ms, WALL_MS_MAX) / WP_NS_PER_MS;
 }
 
 static void

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool/base/siphash.h"
 #include "pool/scale/learn.h"
+#include "tests/support/pool/scaler_seal.h"
 #include "tests/support/pool/scaler_world.h"
 
 enum {
@@ -184,19 +184,6 @@ restart(void **state)
 
 /* --- The version before --- */
 
-static void
-seal(uint8_t *bytes, size_t len, uint8_t version)
-{
-    static const struct wp_hash_key key = {0x7761726d706f6f6c, 0x53617057};
-    uint64_t sum;
-
-    bytes[4] = version;
-    sum = wp_siphash128(key, bytes, len - 8).low;
-    for (unsigned i = 0; i < 8; i++) {
-        bytes[len - 8 + i] = (uint8_t)(sum >> (8 * i));
-    }
-}
-
 struct text {
     uint8_t bytes[WP_SCALE_STATE_MAX];
     size_t len;
@@ -272,7 +259,7 @@ write_as_before(struct text *out, const uint8_t *from, size_t len, size_t plain)
         from += CELL_LEN;
     }
     copy(out, &from, (size_t)(end - from));
-    seal(out->bytes, out->len, 6);
+    scaler_seal(out->bytes, out->len, 6);
 }
 
 /* What is random in when they come: a burst is due always. */

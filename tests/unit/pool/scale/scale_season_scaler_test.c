@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool/base/siphash.h"
 #include "pool/scale/bursts.h"
 #include "pool/scale/learn.h"
 #include "pool/scale/scaler.h"
 #include "pool/scale/window.h"
+#include "tests/support/pool/scaler_seal.h"
 #include "tests/support/pool/season_weeks.h"
 
 struct world {
@@ -193,19 +193,6 @@ bound(void **state)
     wp_scaler_destroy(w.scaler);
 }
 
-static void
-seal(uint8_t *bytes, size_t len, uint8_t version)
-{
-    static const struct wp_hash_key key = {0x7761726d706f6f6c, 0x53617057};
-    uint64_t sum;
-
-    bytes[4] = version;
-    sum = wp_siphash128(key, bytes, len - 8).low;
-    for (unsigned i = 0; i < 8; i++) {
-        bytes[len - 8 + i] = (uint8_t)(sum >> (8 * i));
-    }
-}
-
 /* With the right sum, but what cannot be: a rate is known as of a later time
  * than that of the whole. */
 static void
@@ -223,12 +210,12 @@ what_cannot_be(void **state)
     wp_scaler_on_ready(a.scaler, S, 3 * S);
     len = wp_scaler_save(a.scaler, S, WALL0, bytes, sizeof bytes);
     bytes[at + 7] = 0x7f;
-    seal(bytes, len, bytes[4]);
+    scaler_seal(bytes, len, bytes[4]);
     assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
                      WP_INVALID_ARGUMENT);
     assert_string_equal(err.msg, "scaler state: damaged");
     bytes[at + 7] = 0;
-    seal(bytes, len, bytes[4]);
+    scaler_seal(bytes, len, bytes[4]);
     assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
                      WP_OK);
     wp_scaler_destroy(a.scaler);
@@ -250,12 +237,12 @@ versions(void **state)
     len = wp_scaler_save(a.scaler, S, WALL0, bytes, sizeof bytes);
     assert_int_equal(bytes[4], 7);
     for (uint8_t version = 5; version <= 8; version += 3) {
-        seal(bytes, len, version);
+        scaler_seal(bytes, len, version);
         assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
                          WP_INVALID_ARGUMENT);
         assert_non_null(strstr(err.msg, "version"));
     }
-    seal(bytes, len, 7);
+    scaler_seal(bytes, len, 7);
     assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
                      WP_OK);
     b.view.mono_ns = S;
