@@ -35,6 +35,8 @@ read_file(int dir, struct wp_signer_key *key)
     }
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
         (st.st_mode & 077) == 0) {
+        key->inode = st.st_ino;
+        key->changed = st.st_ctim;
         ok = wp_signer_key_take(key,
                                 PEM_read_PrivateKey(file, NULL, NULL, NULL));
     }
@@ -42,10 +44,34 @@ read_file(int dir, struct wp_signer_key *key)
     return ok;
 }
 
+/* Takes the key of that name from those held before, if it is of this very
+ * file: to read one costs as much as ten signatures. */
+static bool
+keep(struct wp_signer_key held[WP_SIGNER_KEYS_MAX], int dir,
+     struct wp_signer_key *key)
+{
+    struct stat st;
+
+    if (fstatat(dir, key->name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < WP_SIGNER_KEYS_MAX; i++) {
+        if (held[i].signs != NULL && strcmp(held[i].name, key->name) == 0 &&
+            held[i].inode == st.st_ino &&
+            memcmp(&held[i].changed, &st.st_ctim, sizeof st.st_ctim) == 0) {
+            *key = held[i];
+            held[i].signs = NULL;
+            return true;
+        }
+    }
+    return false;
+}
+
 void
 wp_signer_folder_load(struct wp_signer_keys *keys)
 {
     const struct dirent *entry;
+    struct wp_signer_key held[WP_SIGNER_KEYS_MAX] = {{0}};
     struct stat st;
     DIR *dir;
 
@@ -57,9 +83,8 @@ wp_signer_folder_load(struct wp_signer_keys *keys)
     if (dir == NULL) {
         return;
     }
-    while (keys->n > 0) {
-        wp_signer_keys_drop(keys, keys->n - 1);
-    }
+    memcpy(held, keys->key, keys->n * sizeof held[0]);
+    keys->n = 0;
     /* One that has just changed may change again within the same tick. */
     keys->seen = time(NULL) - st.st_mtim.tv_sec > 2 ? st.st_mtim
                                                     : (struct timespec){0, 0};
@@ -69,7 +94,7 @@ wp_signer_folder_load(struct wp_signer_keys *keys)
         if (!wp_signer_key_read_name(entry->d_name, &key)) {
             continue;
         }
-        if (read_file(dirfd(dir), &key)) {
+        if (keep(held, dirfd(dir), &key) || read_file(dirfd(dir), &key)) {
             wp_signer_keys_insert(keys, &key);
         } else {
             wp_log_warn("key of identities not used: an ES256 key that only "
@@ -78,6 +103,9 @@ wp_signer_folder_load(struct wp_signer_keys *keys)
         }
     }
     (void)closedir(dir);
+    for (uint32_t i = 0; i < WP_SIGNER_KEYS_MAX; i++) {
+        EVP_PKEY_CTX_free(held[i].signs);
+    }
 }
 
 /* False with errno. */

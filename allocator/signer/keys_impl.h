@@ -6,6 +6,7 @@
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include "allocator/signer/keys.h"
@@ -15,6 +16,8 @@ struct wp_signer_key {
     int64_t made_s;
     char name[WP_SIGNER_KEY_NAME_MAX + 1]; /* "SECONDS-HEX.pem" */
     EVP_PKEY_CTX *signs; /* Made ready: that costs as much as signing. */
+    ino_t inode;         /* Of its file, and when that was changed last. */
+    struct timespec changed;
     struct wp_signer_public_key public_key;
 };
 

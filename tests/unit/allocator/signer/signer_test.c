@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
+#include <openssl/ec.h>
+#include <openssl/pem.h>
 
 #include "allocator/signer/signer.h"
 #include "pool/base/compiler.h"
@@ -338,6 +341,71 @@ only_key(char out[128])
     assert_int_equal(n, 1);
 }
 
+/* How often files of the folder were opened since; in a new folder. */
+static int
+opened_since(int watch)
+{
+    union {
+        char bytes[4096];
+        struct inotify_event event;
+    } buffer;
+    ssize_t len;
+    int n = 0;
+
+    while ((len = read(watch, buffer.bytes, sizeof buffer)) > 0) {
+        const char *at = buffer.bytes;
+
+        while (at < buffer.bytes + len) {
+            const struct inotify_event *event = (const void *)at;
+
+            n += (event->mask & IN_ISDIR) == 0;
+            at += sizeof *event + event->len;
+        }
+    }
+    return n;
+}
+
+/* The folder is young: it is looked at for each token. A file is only read
+ * when it is another one. */
+static void
+test_a_file_is_read_once(void **state)
+{
+    char path[128];
+    char fresh[160];
+    char first[64];
+    char now[64];
+    EVP_PKEY *pair = EVP_EC_gen("P-256");
+    FILE *file;
+    int watch = inotify_init1(IN_NONBLOCK);
+    size_t n;
+
+    (void)state;
+    signing_key(first);
+    only_key(path);
+    assert_true(inotify_add_watch(watch, dir, IN_OPEN) >= 0);
+    for (int i = 0; i < 10; i++) {
+        signing_key(now);
+        assert_string_equal(now, first);
+    }
+    assert_int_equal(opened_since(watch), 0);
+    (void)snprintf(fresh, sizeof fresh, "%s.new", path);
+    file = fopen(fresh, "w");
+    assert_non_null(file);
+    assert_int_equal(fchmod(fileno(file), 0600), 0);
+    assert_int_equal(
+        PEM_write_PrivateKey(file, pair, NULL, NULL, 0, NULL, NULL), 1);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(rename(fresh, path), 0);
+    (void)opened_since(watch);
+    signing_key(now);
+    assert_string_not_equal(now, first);
+    assert_false(is_published(signer, first, &n));
+    assert_int_equal(n, 1);
+    assert_int_equal(opened_since(watch), 1);
+    EVP_PKEY_free(pair);
+    (void)close(watch);
+}
+
 /* What others can read, or is no key, is not used; nor is it in the way. */
 static void
 test_bad_files(void **state)
@@ -502,6 +570,7 @@ main(void)
         TEST(test_keys_take_turns),
         TEST(test_a_clock_that_was_wrong),
         TEST(test_keys_are_kept),
+        TEST(test_a_file_is_read_once),
         TEST(test_bad_files),
         TEST(test_discovery),
         TEST(test_keys_of_a_secret),
