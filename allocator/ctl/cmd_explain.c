@@ -45,11 +45,10 @@ static json_t *
 decision_json(const struct wp_scale_decision *d,
               const struct wp_wire_decision_text *text)
 {
-    json_t *demand = json_pack(
-        "{s:o, s:o, s:o, s:o}", "rate_per_s", number_json(d->rate_per_s),
-        "rate_fast_per_s", number_json(d->rate_fast_per_s), "rate_slow_per_s",
-        number_json(d->rate_slow_per_s), "season_per_s",
-        number_json(d->season_per_s));
+    json_t *demand =
+        json_pack("{s:o, s:o, s:o}", "rate_per_s", number_json(d->rate_per_s),
+                  "rate_fast_per_s", number_json(d->rate_fast_per_s),
+                  "rate_slow_per_s", number_json(d->rate_slow_per_s));
     json_t *terms = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:b, s:I, s:I}", "lead_mean_s",
         number_json(d->lead_mean_s), "lead_p99_s", number_json(d->lead_p99_s),
@@ -151,11 +150,6 @@ print_terms(FILE *out, const struct wp_scale_decision *d)
                    "%.4g a second expected (lately %.4g, for long %.4g)",
                    rate(d->rate_per_s), rate(d->rate_fast_per_s),
                    rate(d->rate_slow_per_s));
-    if (d->season_per_s > 0) {
-        wp_print_field(out, FIELD, "season",
-                       "%.4g a second at this time of the week",
-                       d->season_per_s);
-    }
     wp_print_field(out, FIELD, "lead time", "%s in the mean, %s p99%s",
                    seconds_text(d->lead_mean_s, mean),
                    seconds_text(d->lead_p99_s, p99),

@@ -133,7 +133,6 @@ static const struct {
                        true},
     [WP_SCALE_NO_PROGRESS] = {"It is not raised, since nothing becomes ready",
                               true},
-    [WP_SCALE_SEASON] = {"A jump is usual at this time of the week", false},
 };
 
 static void

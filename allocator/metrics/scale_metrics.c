@@ -21,7 +21,6 @@ TERM(wanted)
 TERM(reserved)
 TERM(floor)
 TERM(rate_per_s)
-TERM(season_per_s)
 TERM(lead_mean_s)
 TERM(lead_p99_s)
 TERM(expected)
@@ -76,9 +75,6 @@ static const struct family {
     {"warmpool_scale_floor", "gauge", "The schedule's floor now.", get_floor},
     {"warmpool_scale_claims_per_second", "gauge",
      "Claims expected over the next lead time.", get_rate_per_s},
-    {"warmpool_scale_season_claims_per_second", "gauge",
-     "What this time of the week usually brings; 0: no history yet.",
-     get_season_per_s},
     {"warmpool_scale_lead_seconds", "gauge",
      "Mean time to make a sandbox, as believed.", get_lead_mean_s},
     {"warmpool_scale_lead_p99_seconds", "gauge", "The same, 99th percentile.",

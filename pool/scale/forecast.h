@@ -16,7 +16,6 @@ struct wp_forecast {
     double rate_per_s;
     double rate_fast_per_s; /* Over about one lead time. */
     double rate_slow_per_s; /* Over the longest window. */
-    double season_per_s;
     double lead_measured_s; /* The mean; the next one is no less than a
                              * quantum. */
     double lead_mean_s;
@@ -28,7 +27,6 @@ struct wp_forecast {
     bool learned;
     bool burst;     /* Learned, and one is under way. */
     bool between;   /* Learned, and less than when a burst is due. */
-    bool seasonal;  /* The rate is the season's: more than was seen. */
     bool saturated; /* More are expected than can be made. */
 };
 
@@ -50,7 +48,7 @@ double wp_forecast_idle(enum wp_miss miss, uint32_t stock, double a,
 void wp_forecast_fit(struct wp_forecast *forecast,
                      const struct wp_scale_policy *policy, enum wp_miss miss,
                      uint32_t at_once);
-/* Fills all but season, seasonal, dispersion, learned, due and stock. spread:
+/* Fills all but dispersion, learned, due and stock. spread:
  * of the gaps between claims, by wp_gaps_spread. */
 void wp_forecast_rates(struct wp_forecast *forecast,
                        const struct wp_windows *windows, double spread);

@@ -24,7 +24,6 @@ static const struct {
     [WP_SCALE_NO_PROGRESS] = {"no-progress",
                               "not raised: nothing becomes ready"},
     [WP_SCALE_BY_HAND] = {"by-hand", "spec.replicas rules"},
-    [WP_SCALE_SEASON] = {"season", "usual at this time of the week"},
     [WP_SCALE_SATURATED] = {"saturated",
                             "not raised: more claims come than can be made"},
     [WP_SCALE_BETWEEN] = {"between-bursts", "no burst is due yet"},
@@ -67,11 +66,6 @@ add_demand(struct text *text, const struct wp_scale_decision *decision)
     const double quantum_s = (double)WP_SCALE_QUANTUM_NS / WP_NS_PER_S;
 
     add(text, "%.4g claims/s", decision->rate_per_s);
-    if (decision->season_per_s > 0) {
-        add(text, " (%.3g x season %.4g)",
-            decision->rate_per_s / decision->season_per_s,
-            decision->season_per_s);
-    }
     add(text, " x %.3g s lead", fmax(decision->lead_mean_s, quantum_s));
     if (decision->lead_mean_s < quantum_s) {
         add(text, " (the least that counts; measured %.2g s)",

@@ -51,7 +51,6 @@ wp_scaler_destroy(struct wp_scaler *scaler)
     if (scaler != NULL) {
         wp_reservations_fini(&scaler->reservations);
         free(scaler->learn);
-        free(scaler->season);
         free(scaler->kept);
         free(scaler);
     }
@@ -82,25 +81,11 @@ wp_scaler_policy(const struct wp_scaler *scaler)
     return &scaler->policy;
 }
 
-static bool
-is_late(const struct wp_scaler *scaler, int64_t own_ns)
-{
-    return own_ns > wp_time_add(scaler->due_ns, WP_SCALE_LATE_NS);
-}
-
-/* Whoever asks late has not looked meanwhile (a replica that did not keep the
- * pool): that is no time without claims. */
 static void
 go_to(struct wp_scaler *scaler, int64_t own_ns)
 {
-    int64_t passed_ns = own_ns - scaler->now_ns;
-    bool late = is_late(scaler, own_ns);
-
+    scaler->wall_ns = wp_time_add(scaler->wall_ns, own_ns - scaler->now_ns);
     scaler->now_ns = own_ns;
-    if (scaler->season != NULL && !late) {
-        wp_season_pass(scaler->season, scaler->wall_ns, passed_ns);
-    }
-    scaler->wall_ns = wp_time_add(scaler->wall_ns, passed_ns);
 }
 
 /* On the scaler's clock, which does not go back. */
@@ -150,7 +135,9 @@ unsigned
 wp_scaler_pass(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns)
 {
     int64_t own_ns = own_of(scaler, mono_ns);
-    bool late = is_late(scaler, own_ns);
+    /* Whoever asks late has not looked meanwhile (a replica that did not keep
+     * the pool): what it would have decided is not made up. */
+    bool late = own_ns > wp_time_add(scaler->due_ns, WP_SCALE_LATE_NS);
     bool clock;
 
     while (!late && scaler->due_ns <= own_ns) {
@@ -251,20 +238,6 @@ see_gap(struct wp_scaler *scaler, uint32_t n)
     scaler->last_claim_ns = scaler->now_ns;
 }
 
-/* Without memory there is no season. */
-static void
-see_season(struct wp_scaler *scaler, uint32_t n)
-{
-    if (scaler->season == NULL) {
-        scaler->season = malloc(sizeof *scaler->season);
-        if (scaler->season == NULL) {
-            return;
-        }
-        wp_season_init(scaler->season);
-    }
-    wp_season_claims(scaler->season, scaler->wall_ns, n);
-}
-
 void
 wp_scaler_on_claims(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n,
                     uint32_t missed)
@@ -278,7 +251,6 @@ wp_scaler_on_claims(struct wp_scaler *scaler, int64_t mono_ns, uint32_t n,
     counted = not_announced(scaler, n);
     scaler->background_ns = scaler->now_ns;
     wp_windows_add(&scaler->windows, scaler->now_ns, counted);
-    see_season(scaler, counted);
     wp_scaler_learn_time(scaler);
     wp_scaler_learn_claims(scaler, counted, missed);
     see_outcome(scaler, n, missed);

@@ -7,7 +7,7 @@
  * replays to the same decisions. One owner at a time; no locks.
  *
  * All times given must not go back; one that does is taken for the last. Wall
- * time may step: it is used for the schedule and the season only.
+ * time may step: it is used for the schedule only.
  *
  * It lives on a grid. Times are rounded down to WP_SCALE_QUANTUM_NS, and it
  * goes on only with its inputs and at moments of its own choice: a claim,
@@ -65,7 +65,6 @@ enum wp_scale_reason {
     WP_SCALE_HELD,        /* Less would do: the scale-down window or rate. */
     WP_SCALE_NO_PROGRESS, /* Nothing becomes ready: not raised. */
     WP_SCALE_BY_HAND,
-    WP_SCALE_SEASON,    /* A jump that this time of the week usually brings. */
     WP_SCALE_SATURATED, /* More claims come than sandboxes can be made. */
     WP_SCALE_BETWEEN,   /* None of the bursts that recur is due. */
     WP_SCALE_REASON_COUNT,
@@ -85,10 +84,7 @@ struct wp_scale_decision {
     double rate_per_s; /* Forecast, over the next lead time. */
     double rate_fast_per_s;
     double rate_slow_per_s;
-    double season_per_s; /* What this time of the week usually brings, or what
-                          * is about to jump will; 0: no history yet. The rate
-                          * is this, as today compares, where that is more. */
-    double lead_mean_s;  /* As measured. */
+    double lead_mean_s; /* As measured. */
     double lead_p99_s;
     /* Claims in one lead time: rate * lead_mean, of which no less than a
      * quantum counts. */

@@ -15,11 +15,6 @@ static const int64_t FADE_MIN_NS = 250 * WP_NS_PER_MS;
 /* Of the misses allowed so many may come after silence: the theory's stock is
  * planned with the rest (forecast.c). */
 static const double QUIET_SHARE = 0.2;
-/* A jump of the season is ordered for a lead time (p99) ahead, and believed for
- * so many after it, within these: until what comes tells. */
-static const double SEASON_LEADS = 2;
-static const double SEASON_MIN_S = 60;
-static const double SEASON_MAX_S = 900;
 
 static int64_t
 ns_of(double s)
@@ -55,35 +50,8 @@ quiet_from_ns(const struct wp_scaler *scaler)
                        gap_ns > window_ns ? gap_ns : window_ns);
 }
 
-/* Raises the rate to what the season is about to bring; *next_ns: by the wall,
- * when that changes. */
 static void
-see_season(const struct wp_scaler *scaler, struct wp_forecast *forecast,
-           int64_t *next_ns)
-{
-    double after_s = fmin(
-        fmax(SEASON_LEADS * forecast->lead_mean_s, SEASON_MIN_S), SEASON_MAX_S);
-    struct wp_season_due due;
-
-    *next_ns = WP_TIME_NEVER;
-    if (scaler->season == NULL) {
-        return;
-    }
-    due = wp_season_due(
-        scaler->season, scaler->wall_ns,
-        wp_window_rate(&scaler->windows, wp_window_near(WP_SEASON_TODAY_S)),
-        ns_of(forecast->lead_p99_s), ns_of(after_s));
-    *next_ns = due.next_wall_ns;
-    forecast->season_per_s = due.usual_per_s;
-    if (due.rate_per_s > forecast->rate_per_s) {
-        forecast->seasonal = true;
-        forecast->rate_per_s = due.rate_per_s;
-        forecast->expected = due.rate_per_s * forecast->lead_mean_s;
-    }
-}
-
-static void
-make_forecast(struct wp_scaler *scaler, int64_t *season_next_ns)
+make_forecast(struct wp_scaler *scaler)
 {
     struct wp_forecast *forecast = &scaler->forecast;
 
@@ -97,7 +65,6 @@ make_forecast(struct wp_scaler *scaler, int64_t *season_next_ns)
                                  (double)WP_SCALE_QUANTUM_NS / WP_NS_PER_S);
     wp_forecast_rates(forecast, &scaler->windows,
                       wp_gaps_spread(&scaler->gaps));
-    see_season(scaler, forecast, season_next_ns);
     forecast->dispersion = wp_gaps_peakedness(
         &scaler->gaps, forecast->lead_measured_s,
         wp_lead_time_mean_square_s2(&scaler->lead, scaler->prior_lead_ns));
@@ -142,8 +109,6 @@ choose_wanted(struct wp_scaler *scaler)
         choice.reason = WP_SCALE_BURST;
     } else if (forecast->between) {
         choice.reason = WP_SCALE_BETWEEN;
-    } else if (forecast->seasonal) {
-        choice.reason = WP_SCALE_SEASON;
     }
     if (scaler->claims == 0) {
         choice = (struct choice){scaler->replicas, WP_SCALE_NOTHING_SEEN};
@@ -263,7 +228,6 @@ fill(const struct wp_scaler *scaler)
         .rate_per_s = forecast->rate_per_s,
         .rate_fast_per_s = forecast->rate_fast_per_s,
         .rate_slow_per_s = forecast->rate_slow_per_s,
-        .season_per_s = forecast->season_per_s,
         .lead_mean_s = forecast->lead_measured_s,
         .lead_p99_s = forecast->lead_p99_s,
         .expected = forecast->expected,
@@ -319,11 +283,11 @@ on_grid(const struct wp_scaler *scaler, int64_t own_ns)
                         : wp_time_add(own_ns, WP_SCALE_QUANTUM_NS - over_ns);
 }
 
-/* Forecast and what was learned, as of now; *season_changes_ns: by the wall. */
+/* Forecast and what was learned, as of now. */
 static void
-look_ahead(struct wp_scaler *scaler, int64_t *season_changes_ns)
+look_ahead(struct wp_scaler *scaler)
 {
-    make_forecast(scaler, season_changes_ns);
+    make_forecast(scaler);
     wp_scaler_see_due(scaler);
     scaler->theory_stock = scaler->forecast.stock;
     wp_forecast_fit(&scaler->forecast, &scaler->policy, scaler->miss,
@@ -346,7 +310,6 @@ wp_scaler_step(struct wp_scaler *scaler)
     struct choice choice;
     int64_t due_changes_ns;
     int64_t floor_changes_ns;
-    int64_t season_changes_ns;
     int64_t next_ns;
 
     scaler->fresh = false;
@@ -355,7 +318,7 @@ wp_scaler_step(struct wp_scaler *scaler)
     wp_scaler_learn_time(scaler);
     wp_reservations_expire(&scaler->reservations, scaler->wall_ns);
     see_replicas(scaler, scaler->view.replicas);
-    look_ahead(scaler, &season_changes_ns);
+    look_ahead(scaler);
 
     *decision = fill(scaler);
     decision->reserved = reserved_now(scaler, &due_changes_ns);
@@ -364,7 +327,6 @@ wp_scaler_step(struct wp_scaler *scaler)
     next_ns =
         wp_min_i64(scaler->forecast.due_ns, mono_of(scaler, due_changes_ns));
     next_ns = wp_min_i64(next_ns, mono_of(scaler, floor_changes_ns));
-    next_ns = wp_min_i64(next_ns, mono_of(scaler, season_changes_ns));
     next_ns = wp_min_i64(next_ns, fade_next_ns(scaler));
 
     choice = choose_wanted(scaler);

@@ -12,7 +12,6 @@
 #include "pool/scale/need.h"
 #include "pool/scale/reservation.h"
 #include "pool/scale/scaler.h"
-#include "pool/scale/season.h"
 #include "pool/scale/trial.h"
 #include "pool/scale/window.h"
 
@@ -45,8 +44,7 @@ struct wp_scaler {
      * on the safe side; and how many were allowed so far. */
     double slack_log;
     double slack_allowed;
-    struct wp_season *season; /* Owned; NULL before the first claim. */
-    int64_t due_ns;           /* The next step without an event; on the grid. */
+    int64_t due_ns;   /* The next step without an event; on the grid. */
     bool fresh;       /* There was an input that is decided on at once. */
     uint32_t at_once; /* 0: no bound. */
     struct wp_reservations reservations;

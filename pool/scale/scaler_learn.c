@@ -225,10 +225,6 @@ wp_scaler_learned_stock(struct wp_scaler *scaler)
         stock = wp_max_u32(stock, when_due);
     }
     stock = wp_scaler_add_u32(stock, unseen(scaler, stock));
-    if (forecast->seasonal && forecast->stock >= stock) {
-        return; /* What was learned knows nothing of a jump to come. */
-    }
-    forecast->seasonal = false;
     forecast->learned = true;
     forecast->burst = level > wp_learn_level(wp_need_now(&scaler->need)) + 1;
     /* Between bursts it is the theory's traffic, and more where that missed. */

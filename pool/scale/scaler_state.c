@@ -1,6 +1,6 @@
 /* pool/scale/scaler_state.c - what was learned, as bytes and back.
  *
- *   magic u32, version u32, wall clock i64, fields, what was learned, season,
+ *   magic u32, version u32, wall clock i64, fields, what was learned,
  *   reservations, checksum u64
  *
  * All little-endian; doubles by their bits. One walk over the fields serves
@@ -16,8 +16,9 @@
 
 enum {
     MAGIC = 0x53617057, /* "WpaS" */
-    VERSION = 7,
-    VERSION_BEFORE = 6, /* A burst is due always. Read, too. */
+    VERSION = 8,
+    VERSION_BEFORE = 7, /* Has claims by the hour of the week. Read, too. */
+    REASON_BY_THE_HOUR = 12, /* In that version only. */
     CHECKSUM_LEN = 8,
     CELLS = WP_LEARN_STATES * WP_LEARN_BINS,
 };
@@ -140,32 +141,19 @@ code_doubles(struct codec *codec, double *values, size_t n)
     }
 }
 
-/* The version before has the states only in which a burst is due. */
-static unsigned
-first_state(const struct codec *codec)
-{
-    return codec->version == VERSION_BEFORE ? WP_LEARN_LEVELS : 0;
-}
-
 static void
 code_states(struct codec *codec, uint8_t *states, size_t n)
 {
     code_bytes(codec, states, n);
     for (size_t i = 0; i < n; i++) {
-        unsigned state = states[i] + first_state(codec);
-
-        codec->bad = codec->bad || state >= WP_LEARN_STATES;
-        states[i] = (uint8_t)(state % WP_LEARN_STATES);
+        codec->bad = codec->bad || states[i] >= WP_LEARN_STATES;
+        states[i] %= WP_LEARN_STATES;
     }
 }
 
 static void
 code_bursts(struct codec *codec, struct wp_bursts *bursts)
 {
-    if (codec->version == VERSION_BEFORE) {
-        *bursts = (struct wp_bursts){.n = 0};
-        return;
-    }
     code_u32(codec, &bursts->n);
     codec->bad = codec->bad || bursts->n > WP_BURSTS;
     for (uint32_t i = 0; i < bursts->n && !codec->bad; i++) {
@@ -174,16 +162,6 @@ code_bursts(struct codec *codec, struct wp_bursts *bursts)
         code_double(codec, &bursts->of[i].missed);
     }
     code_i64(codec, &bursts->latest_ns);
-}
-
-static void
-code_due(struct codec *codec, struct wp_need *need)
-{
-    if (codec->version == VERSION_BEFORE) {
-        need->due = true;
-        return;
-    }
-    code_bool(codec, &need->due);
 }
 
 static void
@@ -218,7 +196,7 @@ code_learned(struct codec *codec, struct wp_scaler *scaler)
     code_double(codec, &scaler->trial.since_s);
     code_double(codec, &scaler->trial.apart_s);
     code_bursts(codec, &scaler->bursts);
-    code_due(codec, &scaler->need);
+    code_bool(codec, &scaler->need.due);
     code_u32(codec, &scaler->theory_stock);
     code_i64(codec, &scaler->solve_at_ns);
     code_signed(codec, &scaler->slack_log);
@@ -254,7 +232,6 @@ code_float(struct codec *codec, float *value)
 static void
 code_cell(struct codec *codec, struct wp_learn *learn, uint64_t *i)
 {
-    uint64_t cell;
     float *claims = &learn->claims[0][0];
     float *seconds = &learn->seconds[0][0];
 
@@ -262,13 +239,12 @@ code_cell(struct codec *codec, struct wp_learn *learn, uint64_t *i)
         (*i)++;
     }
     code_uint(codec, i, 2);
-    cell = *i + (uint64_t)first_state(codec) * WP_LEARN_BINS;
-    if (codec->bad || cell >= CELLS) {
+    if (codec->bad || *i >= CELLS) {
         codec->bad = true;
         return;
     }
-    code_float(codec, &claims[cell]);
-    code_float(codec, &seconds[cell]);
+    code_float(codec, &claims[*i]);
+    code_float(codec, &seconds[*i]);
     (*i)++;
 }
 
@@ -277,7 +253,6 @@ static void
 code_table(struct codec *codec, struct wp_learn *learn)
 {
     uint32_t n = codec->in == NULL ? count_cells(learn) : 0;
-    unsigned first = first_state(codec);
     uint64_t at = 0;
 
     code_double(codec, &learn->unit);
@@ -286,8 +261,8 @@ code_table(struct codec *codec, struct wp_learn *learn)
     code_double(codec, &learn->grouped_s);
     code_double(codec, &learn->missed);
     code_double(codec, &learn->idle);
-    code_states(codec, learn->group + first, WP_LEARN_STATES - first);
-    for (unsigned i = first; i < WP_LEARN_STATES; i++) {
+    code_states(codec, learn->group, WP_LEARN_STATES);
+    for (unsigned i = 0; i < WP_LEARN_STATES; i++) {
         code_u32(codec, &learn->stock[i]);
     }
     code_u32(codec, &n);
@@ -316,48 +291,25 @@ code_learn(struct codec *codec, struct wp_learn **learn)
     }
 }
 
+/* What the version before has there: nothing, or a table of hours. */
 static void
-code_hour(struct codec *codec, struct wp_season *season, unsigned i)
+skip_hours(struct codec *codec)
 {
-    uint64_t weeks = season->weeks[i];
-    uint64_t week = season->week[i];
-
-    code_uint(codec, &weeks, 1);
-    season->weeks[i] = (uint8_t)weeks;
-    if (weeks == 0) {
-        return; /* Nothing else of it. */
-    }
-    code_uint(codec, &week, 2);
-    season->week[i] = (uint16_t)week;
-    code_float(codec, &season->claims[i]);
-    code_float(codec, &season->seconds[i]);
-}
-
-/* The same for the season. */
-static void
-code_season(struct codec *codec, struct wp_season **season)
-{
-    bool there = *season != NULL;
+    uint8_t bytes[41];
+    bool there = false;
 
     code_bool(codec, &there);
-    if (codec->in != NULL) {
-        *season = there && !codec->bad ? malloc(sizeof **season) : NULL;
-        if (*season != NULL) {
-            wp_season_init(*season);
-        } else if (there) {
-            codec->bad = true;
-        }
-    }
-    if (*season == NULL) {
+    if (!there) {
         return;
     }
-    code_i64(codec, &(*season)->hour);
-    code_double(codec, &(*season)->open_claims);
-    code_double(codec, &(*season)->open_s);
-    code_signed(codec, &(*season)->differ2);
-    code_double(codec, &(*season)->bring2);
-    for (unsigned i = 0; i < WP_SEASON_HOURS; i++) {
-        code_hour(codec, *season, i);
+    code_bytes(codec, bytes, 41);
+    for (unsigned i = 0; i < 7 * 24; i++) {
+        uint64_t weeks = 0;
+
+        code_uint(codec, &weeks, 1);
+        if (weeks > 0) {
+            code_bytes(codec, bytes, 10);
+        }
     }
 }
 
@@ -378,6 +330,9 @@ code_decided(struct codec *codec, struct wp_scaler *scaler)
     code_bool(codec, &scaler->trial.failed);
     code_u64(codec, &scaler->decisions);
     code_u32(codec, &reason);
+    if (codec->version == VERSION_BEFORE && reason >= REASON_BY_THE_HOUR) {
+        reason = reason == REASON_BY_THE_HOUR ? WP_SCALE_FORECAST : reason - 1;
+    }
     codec->bad = codec->bad || reason >= WP_SCALE_REASON_COUNT;
     scaler->reason = (enum wp_scale_reason)reason;
 }
@@ -438,15 +393,10 @@ wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
                void *out, size_t cap)
 {
     struct wp_scaler copy = *scaler;
-    struct wp_season season;
     uint64_t head = (uint64_t)VERSION << 32 | MAGIC;
     uint64_t print = wp_scaler_policy_print(&scaler->policy);
     struct codec codec = {.version = VERSION};
 
-    if (scaler->season != NULL) {
-        season = *scaler->season;
-        copy.season = &season;
-    }
     wp_scaler_go_on(&copy, mono_ns);
     /* Once to count, once to write. */
     for (int pass = 0; pass < 2; pass++) {
@@ -457,7 +407,6 @@ wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
         code_i64(&codec, &wall_ns);
         code_fields(&codec, &copy, &print);
         code_learn(&codec, &copy.learn);
-        code_season(&codec, &copy.season);
         for (uint32_t i = 0; i < copy.reservations.n; i++) {
             struct wp_scale_reservation one = copy.reservations.all[i];
 
@@ -629,7 +578,6 @@ take(struct wp_scaler *scaler, const struct wp_scaler *read, uint64_t print,
     scaler->shown.target = scaler->target;
     wp_reservations_fini(&old.reservations);
     free(old.learn);
-    free(old.season);
     fade(scaler, away_ns);
     scaler->background_ns = scaler->now_ns;
     scaler->other = scaler->reason;
@@ -678,17 +626,16 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     code_i64(&codec, &saved_wall_ns);
     wp_reservations_init(&reservations);
     read.learn = NULL;
-    read.season = NULL;
     code_fields(&codec, &read, &print);
     code_learn(&codec, &read.learn);
-    code_season(&codec, &read.season);
+    if (codec.version == VERSION_BEFORE) {
+        skip_hours(&codec);
+    }
     if (codec.bad || !is_sound(&read) ||
         (read.learn != NULL && !learn_is_sound(read.learn)) ||
-        (read.season != NULL && !wp_season_is_sound(read.season)) ||
         !read_reservations(&codec, read.reservations.n, &reservations) ||
         codec.at != codec.len) {
         free(read.learn);
-        free(read.season);
         wp_reservations_fini(&reservations);
         return wp_err_set(err, WP_INVALID_ARGUMENT, "scaler state: damaged");
     }

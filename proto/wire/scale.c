@@ -37,7 +37,6 @@ reason_in(const char *word)
     COPY(rate_per_s)                                                           \
     COPY(rate_fast_per_s)                                                      \
     COPY(rate_slow_per_s)                                                      \
-    COPY(season_per_s)                                                         \
     COPY(lead_mean_s)                                                          \
     COPY(lead_p99_s)                                                           \
     COPY(expected)                                                             \

@@ -49,7 +49,6 @@ print_decision(void *ctx, const struct wp_scale_decision *d)
     print_number("rate_per_s", d->rate_per_s);
     print_number("rate_fast_per_s", d->rate_fast_per_s);
     print_number("rate_slow_per_s", d->rate_slow_per_s);
-    print_number("season_per_s", d->season_per_s);
     print_number("lead_mean_s", d->lead_mean_s);
     print_number("lead_p99_s", d->lead_p99_s);
     print_number("expected", d->expected);

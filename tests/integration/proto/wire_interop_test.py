@@ -99,7 +99,7 @@ MESSAGES = {
         'number: 7 unix_ms: 1700000000000 target_before: 3 target: 3 '
         'wanted: 2 reason: "nothing-seen" sentence: "target 3: no claim yet: '
         'spec.replicas within the bounds" rate_per_s: 1.5 rate_fast_per_s: 2 '
-        'rate_slow_per_s: 1 season_per_s: 0.5 lead_mean_s: 0.25 '
+        'rate_slow_per_s: 1 lead_mean_s: 0.25 '
         'lead_p99_s: 1 expected: 4 spread: 2 dispersion: 1.25 learned: true '
         'reserved: 5 floor: 1 hit_rate: 0.99 idle: 2.5 hit_rate_seen: nan '
         'hit_rate_best: 0.5 at_once: 4 shared_bound: true makes_per_s: 1.5 '

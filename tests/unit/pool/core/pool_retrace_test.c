@@ -96,7 +96,6 @@ same(const struct wp_scale_decision *a, const struct wp_scale_decision *b)
            same_double(a->rate_per_s, b->rate_per_s) &&
            same_double(a->rate_fast_per_s, b->rate_fast_per_s) &&
            same_double(a->rate_slow_per_s, b->rate_slow_per_s) &&
-           same_double(a->season_per_s, b->season_per_s) &&
            same_double(a->lead_mean_s, b->lead_mean_s) &&
            same_double(a->lead_p99_s, b->lead_p99_s) &&
            same_double(a->expected, b->expected) &&

@@ -6,7 +6,13 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "pool/scale/bursts.h"
+#include "pool/scale/learn.h"
+#include "pool/scale/window.h"
+#include "tests/support/pool/scaler_seal.h"
 #include "tests/support/pool/scaler_world.h"
 
 /* Saved and loaded at once into a new one, whose monotonic clock began
@@ -139,13 +145,140 @@ restart_late(void **state)
     wp_scaler_destroy(b.scaler);
 }
 
+/* With all reservations: room for the largest table of what was learned
+ * (WP_LEARN_STATES * WP_LEARN_BINS cells of 10 bytes, and a head), and of
+ * bursts. */
+static void
+bound(void **state)
+{
+    struct world w = world_make(0);
+    struct wp_err err;
+    size_t len;
+
+    (void)state;
+    world_start(&w);
+    (void)world_claims(&w, 100, 10);
+    for (int i = 0; i < WP_SCALE_RESERVATIONS_MAX; i++) {
+        char id[8];
+        int n = snprintf(id, sizeof id, "r%d", i);
+
+        assert_int_equal(wp_scaler_reserve(w.scaler,
+                                           (struct wp_str){id, (size_t)n}, 1,
+                                           w.view.wall_ns + 3600 * S,
+                                           w.view.wall_ns + 7200 * S, &err),
+                         WP_OK);
+    }
+    len = wp_scaler_save(w.scaler, w.view.mono_ns, w.view.wall_ns, NULL, 0);
+    print_message("state: %zu bytes\n", len);
+    assert_true(len + WP_LEARN_STATES * WP_LEARN_BINS * 10 + 300 +
+                    WP_BURSTS * 20 <=
+                WP_SCALE_STATE_MAX);
+    wp_scaler_destroy(w.scaler);
+}
+
+/* With the right sum, but what cannot be: a rate is known as of a later time
+ * than that of the whole. */
+static void
+what_cannot_be(void **state)
+{
+    static uint8_t bytes[WP_SCALE_STATE_MAX];
+    struct world a = world_make(0);
+    struct world b = world_make(0);
+    /* Behind the head, what is said of claims, and two sums of each window. */
+    const size_t at = 110 + 2 * 8 * WP_WINDOWS;
+    struct wp_err err;
+    size_t len;
+
+    (void)state;
+    wp_scaler_on_ready(a.scaler, S, 3 * S);
+    len = wp_scaler_save(a.scaler, S, WALL0, bytes, sizeof bytes);
+    bytes[at + 7] = 0x7f;
+    scaler_seal(bytes, len, bytes[4]);
+    assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, "scaler state: damaged");
+    bytes[at + 7] = 0;
+    scaler_seal(bytes, len, bytes[4]);
+    assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
+                     WP_OK);
+    wp_scaler_destroy(a.scaler);
+    wp_scaler_destroy(b.scaler);
+}
+
+/* Loads it, as of a version, into a new scaler, which is asked then. */
+static enum wp_status
+load_as(uint8_t *bytes, size_t len, uint8_t version, double *lead_mean_s,
+        struct wp_err *err)
+{
+    struct world w = world_make(0);
+    enum wp_status status;
+
+    world_start(&w);
+    scaler_seal(bytes, len, version);
+    status = wp_scaler_load(w.scaler, S, WALL0, bytes, len, err);
+    w.view.mono_ns = S;
+    *lead_mean_s = world_decide(&w).lead_mean_s;
+    wp_scaler_destroy(w.scaler);
+    return status;
+}
+
+/* Of another version than this one or the one before: nothing of it counts. The
+ * one before has a table of 168 hours behind what was learned, or none. */
+static void
+versions(void **state)
+{
+    static uint8_t bytes[WP_SCALE_STATE_MAX];
+    enum {
+        SUM = 8,
+        HEAD = 41,
+        HOUR = 1 + 10
+    };
+    struct world a = world_make(0);
+    double lead_s;
+    struct wp_err err;
+    size_t len;
+
+    (void)state;
+    wp_scaler_on_ready(a.scaler, S, 3 * S);
+    len = wp_scaler_save(a.scaler, S, WALL0, bytes, sizeof bytes);
+    assert_int_equal(bytes[4], 8);
+    for (uint8_t version = 6; version <= 9; version += 3) {
+        assert_int_equal(load_as(bytes, len, version, &lead_s, &err),
+                         WP_INVALID_ARGUMENT);
+        assert_non_null(strstr(err.msg, "version"));
+    }
+    assert_int_equal(load_as(bytes, len, 8, &lead_s, &err), WP_OK);
+    assert_true(fabs(lead_s - 3) < 1e-6);
+    /* The table is missing. */
+    assert_int_equal(load_as(bytes, len, 7, &lead_s, &err),
+                     WP_INVALID_ARGUMENT);
+    bytes[len - SUM] = 0;
+    assert_int_equal(load_as(bytes, len + 1, 7, &lead_s, &err), WP_OK);
+    assert_true(fabs(lead_s - 3) < 1e-6);
+    /* Each other hour was seen. */
+    bytes[len - SUM] = 1;
+    memset(bytes + len - SUM + 1, 0x55, HEAD);
+    len += 1 + HEAD;
+    bytes[len - SUM - 1] = 0; /* A sign. */
+    for (int i = 0; i < 168; i++) {
+        bytes[len - SUM] = (uint8_t)(i % 2);
+        memset(bytes + len - SUM + 1, 0x33, HOUR - 1);
+        len += i % 2 == 0 ? 1 : HOUR;
+    }
+    assert_int_equal(load_as(bytes, len, 7, &lead_s, &err), WP_OK);
+    assert_true(fabs(lead_s - 3) < 1e-6);
+    assert_int_equal(load_as(bytes, len - 1, 7, &lead_s, &err),
+                     WP_INVALID_ARGUMENT);
+    wp_scaler_destroy(a.scaler);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(restart),
-        cmocka_unit_test(restart_learned),
-        cmocka_unit_test(restart_late),
+        cmocka_unit_test(restart),        cmocka_unit_test(restart_learned),
+        cmocka_unit_test(restart_late),   cmocka_unit_test(bound),
+        cmocka_unit_test(what_cannot_be), cmocka_unit_test(versions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
