@@ -15,9 +15,10 @@ for that again when it or the product has changed. Needs what tests/run.sh
 installs.
 
 A mistake meets the quickest tests first, and at most --integration of those
-that start processes. It has survived when they are through, or when --seconds
-are over. --minutes bounds the whole run: what is not tried by then is counted
-as such.
+that start processes; then, what gcov does not see, the tests that run the
+programs inside of sandboxes, and the unit tests as the sanitizers build them.
+It has survived when they are through, or when --seconds are over. --minutes
+bounds the whole run: what is not tried by then is counted as such.
 
 Judged by people: a survivor may be a mistake that changes no behaviour. Those
 are listed in equivalent.txt beside this file (FILE: the mutated line) and not
@@ -48,6 +49,15 @@ SLOW = 3  # A mutant may make a test this many times slower, and
 SLOW_S = 60  # so many seconds more, before it counts as noticed.
 BATCH = 8  # Tests that are built together.
 ROW = re.compile(r"^\s*\{.*\},?\s*$")
+# These run where no counts can be written: inside of a sandbox's walls.
+INSIDE = {
+    "local/init/": ("local_life_test", "local_walls_test", "hostile_init",
+                    "binding", "claim_files", "freeze", "volumes",
+                    "sandbox_egress", "local_adopt_test"),
+    "local/http_probe": ("local_life_test",),
+    "local/fetch/": ("git",),
+    "local/walls/": ("local_walls_test", "local_life_test"),
+}
 
 
 def read(path):
@@ -108,6 +118,14 @@ def reaching(mutant, tests, covered, most):
     return reach[:len(plain) + most]
 
 
+def inside(mutant, tests, reach):
+    """Those of INSIDE that were not tried yet."""
+    names = [f"integration/{name}" for prefix, some in INSIDE.items()
+             if mutant[0].startswith(prefix) for name in some]
+    return [test for name in names for test in tests
+            if test.name == name and test not in reach]
+
+
 def is_refused(path, build):
     """By the compiler, as every build of the product does: a comparison that
     is always true."""
@@ -121,32 +139,43 @@ def is_refused(path, build):
     return False
 
 
-def outcome(mutant, reach, covered, options, build):
-    """"unbuilt", "unreached", "survived", or the name of a test that failed."""
+def first_to_fail(tests, covered, options, build, end):
+    """"unbuilt", the name of a test that failed, or None."""
+    for at in range(0, len(tests), BATCH):
+        some = tests[at:at + BATCH]
+        goals = sorted({g for t in some for g in t.goals(build)})
+        if ninja(TREE, build, goals, options.jobs).returncode != 0:
+            return "unbuilt"
+        for test in some:
+            if time.monotonic() > end:
+                return None
+            seconds = covered[test.name]["seconds"]
+            if not test.run(SLOW * seconds + SLOW_S):
+                return test.name
+    return None
+
+
+def outcome(mutant, tests, sanitized, covered, options):
+    """"unbuilt", "unreached", "survived", or the name of a test that failed.
+    tests and sanitized: a build folder, and its tests."""
     name, number, _, line = mutant
     path = os.path.join(TREE, name)
     whole = read(path)
     lines = whole.split("\n")
     lines[number - 1] = line
+    reach = reaching(mutant, tests[1], covered, options.integration)
+    reach += inside(mutant, tests[1], reach)
+    again = [t for t in sanitized[1] if t.name in {r.name for r in reach}]
     if not reach:
         return "unreached"
     end = time.monotonic() + options.seconds
     write(path, "\n".join(lines))
     try:
-        if is_refused(path, build):
+        if is_refused(path, tests[0]):
             return "unbuilt"
-        for at in range(0, len(reach), BATCH):
-            some = reach[at:at + BATCH]
-            goals = sorted({g for t in some for g in t.goals(build)})
-            if ninja(TREE, build, goals, options.jobs).returncode != 0:
-                return "unbuilt"
-            for test in some:
-                seconds = covered[test.name]["seconds"]
-                if not test.run(SLOW * seconds + SLOW_S):
-                    return test.name
-                if time.monotonic() > end:
-                    return "survived"
-        return "survived"
+        return first_to_fail(reach, covered, options, tests[0], end) or \
+            first_to_fail(again, covered, options, sanitized[0], end) or \
+            "survived"
     finally:
         write(path, whole)
 
@@ -193,6 +222,14 @@ def report(results, known):
     return missed
 
 
+def built(folder, options, *flags):
+    build = configure(TREE, folder, "-DWP_BUILD_BENCH=OFF", *flags)
+    done = ninja(TREE, build, [], options.jobs)
+    if done.returncode != 0:
+        raise SystemExit("cannot build:\n" + done.stdout[-3000:])
+    return build
+
+
 def try_all(chosen, options):
     """[(mutant, outcome)]"""
     end = time.monotonic() + 60 * options.minutes
@@ -200,18 +237,17 @@ def try_all(chosen, options):
     copy_tree(TREE)
     covered = learn(os.path.join(WORK, "coverage.json"), TREE, options.tests,
                     options.jobs)
-    build = configure(TREE, "dev", "-DWP_BUILD_BENCH=OFF")
-    done = ninja(TREE, build, [], options.jobs)
-    if done.returncode != 0:
-        raise SystemExit("cannot build:\n" + done.stdout[-3000:])
-    tests = tests_of(build, options.tests)
+    builds = [(built("dev", options), options.tests),
+              (built("asan", options, "-DWP_SANITIZE=address,undefined"),
+               "^unit/")]
+    tests, sanitized = [
+        (build, [t for t in tests_of(build, pattern) if t.name in covered])
+        for build, pattern in builds]
     results = []
     for mutant in chosen:
         result = "not tried"
         if time.monotonic() < end:
-            result = outcome(mutant, reaching(mutant, tests, covered,
-                                              options.integration),
-                             covered, options, build)
+            result = outcome(mutant, tests, sanitized, covered, options)
             show(mutant, result)
         results.append((mutant, result))
     return results

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -109,7 +110,9 @@ assert_decision(const struct wp_scale_decision *got,
     assert_true(a.target == b.target && a.target_before == b.target_before &&
                 a.wanted == b.wanted && a.reserved == b.reserved &&
                 a.floor == b.floor && a.learned == b.learned);
-    assert_memory_equal(&a.rate_per_s, &b.rate_per_s, 9 * sizeof(double));
+    assert_memory_equal(&a.rate_per_s, &b.rate_per_s, 8 * sizeof(double));
+    assert_int_equal(a.burst_unix_ms, b.burst_unix_ms);
+    assert_int_equal(a.due_unix_ms, b.due_unix_ms);
     assert_true(a.hit_rate >= b.hit_rate && a.hit_rate <= b.hit_rate);
     assert_true(a.idle >= b.idle && a.idle <= b.idle);
 }
@@ -176,6 +179,37 @@ test_pool_detail_round_trip(void **state)
                          reservations[i].from_wall_ns);
         assert_int_equal(out.reservations[i].until_wall_ns,
                          reservations[i].until_wall_ns);
+    }
+}
+
+/* A daemon that says moments which no clock has: whoever counts with them must
+ * not overflow. */
+static void
+test_impossible_moments(void **state)
+{
+    static const int64_t said[] = {INT64_MAX, INT64_MIN};
+    static struct wp_pool_stats stats;
+    struct wp_scale_decision decision;
+    struct wp_wire_pool_detail detail = {
+        .stats = &stats, .decisions = &decision, .n_decisions = 1};
+    struct wp_wire_pool_detail out;
+
+    (void)state;
+    (void)snprintf(stats.spec.pool_namespace, sizeof stats.spec.pool_namespace,
+                   "team");
+    (void)snprintf(stats.spec.name, sizeof stats.spec.name, "agents");
+    stats.scaled = true;
+    for (int i = 0; i < 2; i++) {
+        fill_decision(&decision, 1, WP_SCALE_FORECAST);
+        decision.burst_unix_ms = said[i];
+        decision.due_unix_ms = said[i];
+        WIRE_PACK(pool_detail, &detail);
+        WIRE_UNPACK(pool_detail, &out);
+        assert_int_equal(out.n_decisions, 1);
+        assert_true(llabs(out.decisions[0].burst_unix_ms) <=
+                    INT64_MAX / WP_NS_PER_MS);
+        assert_true(llabs(out.decisions[0].due_unix_ms) <=
+                    INT64_MAX / WP_NS_PER_MS);
     }
 }
 
@@ -368,6 +402,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         WIRE_TEST(test_pools_round_trip),
         WIRE_TEST(test_pool_detail_round_trip),
+        WIRE_TEST(test_impossible_moments),
         WIRE_TEST(test_reservations_round_trip),
         WIRE_TEST(test_tenants_round_trip),
         WIRE_TEST(test_small_requests_round_trip),
