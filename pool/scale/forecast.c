@@ -8,6 +8,7 @@
 /* Of the misses allowed so many are planned: what is not known well enough
  * takes the rest. */
 static const double AIM = 0.8;
+static const double MISS_MAX = 0.5;
 
 /* Nearer to saturation than this the queue of orders is as long as chance has
  * it: no stock is planned for that. */
@@ -20,12 +21,20 @@ beyond(const struct wp_scale_policy *policy)
     return policy->max < UINT32_MAX ? policy->max + 1 : UINT32_MAX;
 }
 
+static double
+planned_hit_rate(const struct wp_forecast *forecast,
+                 const struct wp_scale_policy *policy)
+{
+    return 1 - fmin(AIM * forecast->leeway * (1 - policy->hit_rate), MISS_MAX);
+}
+
 uint32_t
-wp_forecast_stock(const struct wp_scale_policy *policy, enum wp_miss miss,
-                  double rate_per_s, double a, double idc)
+wp_forecast_stock(const struct wp_forecast *forecast,
+                  const struct wp_scale_policy *policy, enum wp_miss miss)
 {
     uint32_t most = beyond(policy);
-    double hit = 1 - AIM * (1 - policy->hit_rate);
+    double a = forecast->expected;
+    double hit = planned_hit_rate(forecast, policy);
     uint32_t stock;
 
     if (!(a > 0)) {
@@ -36,9 +45,10 @@ wp_forecast_stock(const struct wp_scale_policy *policy, enum wp_miss miss,
         return most;
     }
     if (policy->objective == WP_SCALE_COST) {
-        stock = wp_stock_for_cost(miss, rate_per_s, policy->miss_cost_s, a);
+        stock = wp_stock_for_cost(miss, forecast->rate_per_s,
+                                  policy->miss_cost_s, a);
     } else {
-        double z = fmin(idc, 1);
+        double z = fmin(forecast->dispersion, 1);
 
         stock = (uint32_t)ceil(z * wp_stock_for_hit_rate(miss, hit, a / z));
     }
@@ -69,7 +79,6 @@ wp_forecast_fit(struct wp_forecast *forecast,
                 uint32_t at_once)
 {
     double a = forecast->expected;
-    double hit = 1 - AIM * (1 - policy->hit_rate);
     uint32_t needed;
 
     if (at_once == 0 || !(a > 0) || !wp_capacity_binds(a, at_once) ||
@@ -77,16 +86,17 @@ wp_forecast_fit(struct wp_forecast *forecast,
         return;
     }
     if (a >= at_once) {
-        uint32_t busy = wp_forecast_stock(policy, miss, forecast->rate_per_s,
-                                          at_once, forecast->dispersion);
+        struct wp_forecast busy = *forecast;
 
+        busy.expected = at_once;
         forecast->saturated = true;
-        forecast->stock = busy;
+        forecast->stock = wp_forecast_stock(&busy, policy, miss);
         return;
     }
     if (policy->objective == WP_SCALE_HIT_RATE) {
-        needed = wp_capacity_for_hit_rate(miss, hit,
-                                          fmin(a, LOAD_MAX * at_once), at_once);
+        needed =
+            wp_capacity_for_hit_rate(miss, planned_hit_rate(forecast, policy),
+                                     fmin(a, LOAD_MAX * at_once), at_once);
         forecast->stock =
             wp_min_u32(wp_max_u32(forecast->stock, needed), beyond(policy));
     }

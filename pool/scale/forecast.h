@@ -22,6 +22,8 @@ struct wp_forecast {
     double lead_p99_s;
     double expected;
     double dispersion;
+    double leeway;  /* So many times the misses that are allowed are planned:
+                     * fewer came than were. 1 or more. */
     int64_t due_ns; /* When a burst is due that is not now; or never. */
     uint32_t stock; /* Expected and spread, whole. */
     bool learned;
@@ -30,15 +32,14 @@ struct wp_forecast {
     bool saturated; /* More are expected than can be made. */
 };
 
-/* The stock that the objective asks for when a claims are expected in a lead
- * time. idc: their variance over their mean, at most 1; a hit rate needs less
- * where it is below that. At most max + 1: more is of no interest, and the cost
+/* The stock that the objective asks for, by rate, expected, dispersion and, for
+ * a hit rate, leeway. At most max + 1: more is of no interest, and the cost
  * stays bounded. */
-uint32_t wp_forecast_stock(const struct wp_scale_policy *policy,
-                           enum wp_miss miss, double rate_per_s, double a,
-                           double idc);
-/* The misses to expect of a stock, with the same spread; and the mean number
- * ready. */
+uint32_t wp_forecast_stock(const struct wp_forecast *forecast,
+                           const struct wp_scale_policy *policy,
+                           enum wp_miss miss);
+/* The misses to expect of a stock when a claims are expected in a lead time,
+ * with idc as their dispersion; and the mean number ready. */
 double wp_forecast_miss(enum wp_miss miss, uint32_t stock, double a,
                         double idc);
 double wp_forecast_idle(enum wp_miss miss, uint32_t stock, double a,
@@ -48,7 +49,7 @@ double wp_forecast_idle(enum wp_miss miss, uint32_t stock, double a,
 void wp_forecast_fit(struct wp_forecast *forecast,
                      const struct wp_scale_policy *policy, enum wp_miss miss,
                      uint32_t at_once);
-/* Fills all but dispersion, learned, due and stock. spread:
+/* Fills all but dispersion, leeway, learned, due and stock. spread:
  * of the gaps between claims, by wp_gaps_spread. */
 void wp_forecast_rates(struct wp_forecast *forecast,
                        const struct wp_windows *windows, double spread);

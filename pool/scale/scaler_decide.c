@@ -56,6 +56,7 @@ make_forecast(struct wp_scaler *scaler)
     struct wp_forecast *forecast = &scaler->forecast;
 
     *forecast = (struct wp_forecast){
+        .leeway = 1,
         .lead_measured_s =
             wp_lead_time_mean_s(&scaler->lead, scaler->prior_lead_ns),
         .lead_p99_s = wp_lead_time_quantile_s(&scaler->lead, 0.99,
@@ -69,9 +70,8 @@ make_forecast(struct wp_scaler *scaler)
         &scaler->gaps, forecast->lead_measured_s,
         wp_lead_time_mean_square_s2(&scaler->lead, scaler->prior_lead_ns));
     if (scaler->claims > 0 && scaler->now_ns < quiet_from_ns(scaler)) {
-        forecast->stock = wp_forecast_stock(
-            &scaler->policy, scaler->miss, forecast->rate_per_s,
-            forecast->expected, forecast->dispersion);
+        forecast->stock =
+            wp_forecast_stock(forecast, &scaler->policy, scaler->miss);
     }
 }
 
@@ -290,6 +290,7 @@ look_ahead(struct wp_scaler *scaler)
     make_forecast(scaler);
     wp_scaler_see_due(scaler);
     scaler->theory_stock = scaler->forecast.stock;
+    wp_scaler_take_leeway(scaler);
     wp_forecast_fit(&scaler->forecast, &scaler->policy, scaler->miss,
                     scaler->at_once);
     /* Quiet is no proof where what was learned says what comes after it. */

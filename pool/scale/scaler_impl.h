@@ -39,11 +39,13 @@ struct wp_scaler {
     struct wp_learn *learn; /* Owned; NULL as long as the theory holds. */
     uint32_t theory_stock;  /* Of the latest decision. */
     int64_t solve_at_ns;
-    /* The loop closed over what really misses, while the stock is learned: so
-     * much more of the misses allowed is planned (log), since the reckoning is
-     * on the safe side; and how many were allowed so far. */
+    /* The loops closed over what really misses: so much more of the misses
+     * allowed is planned (log), since the reckoning is on the safe side. While
+     * the stock is learned; how many were allowed so far then; and while it is
+     * the theory's. */
     double slack_log;
     double slack_allowed;
+    double theory_slack_log;
     int64_t due_ns;   /* The next step without an event; on the grid. */
     bool fresh;       /* There was an input that is decided on at once. */
     uint32_t at_once; /* 0: no bound. */
@@ -96,6 +98,8 @@ void wp_scaler_show(struct wp_scaler *scaler, bool stepped);
 void wp_scaler_learn_time(struct wp_scaler *scaler);
 void wp_scaler_learn_claims(struct wp_scaler *scaler, uint32_t n,
                             uint32_t missed);
+/* Lowers the theory's stock where fewer missed than it allowed for. */
+void wp_scaler_take_leeway(struct wp_scaler *scaler);
 /* Whether a burst is due, as of now; else the forecast says when. */
 void wp_scaler_see_due(struct wp_scaler *scaler);
 /* Where the theory fails, puts the learned stock in its place. */

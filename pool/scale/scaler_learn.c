@@ -30,6 +30,10 @@ static const double SLACK_FIRST = 15;
 static const double SLACK_LAST = 200;
 static const double SLACK_MIN = -2;
 static const double SLACK_MAX = 3.5;
+/* Those of the theory's traffic do not. What missed beyond what is allowed is
+ * paid back first, up to so much. */
+static const double THEORY_SLACK = 4;
+static const double THEORY_DEBT = -5;
 
 double
 wp_scaler_miss_allowed(const struct wp_scaler *scaler)
@@ -74,16 +78,43 @@ wp_scaler_learn_time(struct wp_scaler *scaler)
     }
 }
 
+static double
+within(double log, double least)
+{
+    return fmin(fmax(log, least), SLACK_MAX);
+}
+
 static void
 see_misses(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
 {
     double allowed = AIM * wp_scaler_miss_allowed(scaler) * n;
     double per_e = fmin(SLACK_FIRST + scaler->slack_allowed / 2, SLACK_LAST);
 
-    scaler->slack_allowed = fmin(scaler->slack_allowed + allowed, 1e6);
-    scaler->slack_log =
-        fmin(fmax(scaler->slack_log + (allowed - missed) / per_e, SLACK_MIN),
-             SLACK_MAX);
+    if (scaler->forecast.learned) {
+        scaler->slack_allowed = fmin(scaler->slack_allowed + allowed, 1e6);
+        scaler->slack_log =
+            within(scaler->slack_log + (allowed - missed) / per_e, SLACK_MIN);
+    } else if (missed > 0 || scaler->inner.reason == WP_SCALE_FORECAST) {
+        /* Where more is kept than the theory asks for, it tells nothing that
+         * none missed. */
+        scaler->theory_slack_log =
+            within(scaler->theory_slack_log + (allowed - missed) / THEORY_SLACK,
+                   THEORY_DEBT);
+    }
+}
+
+void
+wp_scaler_take_leeway(struct wp_scaler *scaler)
+{
+    struct wp_forecast *forecast = &scaler->forecast;
+
+    if (scaler->policy.objective != WP_SCALE_HIT_RATE ||
+        scaler->theory_slack_log <= 0 || forecast->stock <= 1) {
+        return; /* Not down to none. */
+    }
+    forecast->leeway = exp(scaler->theory_slack_log);
+    forecast->stock = wp_max_u32(
+        wp_forecast_stock(forecast, &scaler->policy, scaler->miss), 1);
 }
 
 /* More come than can be made, and not in a burst only: no stock would serve
@@ -104,8 +135,7 @@ wp_scaler_learn_claims(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
     double apart_s = EPISODE_LEADS * scaler->forecast.lead_mean_s;
     uint32_t beyond;
 
-    if (scaler->forecast.learned && !is_saturated(scaler) &&
-        scaler->reservations.n == 0) {
+    if (!is_saturated(scaler) && scaler->reservations.n == 0) {
         see_misses(scaler, n, missed < n ? missed : n);
     }
     beyond = wp_trial_claims(&scaler->trial, wp_need_least_plan(&scaler->need),

@@ -96,7 +96,8 @@ promise_within_capacity(const struct wp_scaler *scaler, uint32_t stock,
     idle = wp_capacity_idle(scaler->miss, stock, a, decision->at_once);
     decision->hit_rate =
         fmin(decision->hit_rate,
-             1 - wp_capacity_miss(scaler->miss, stock, a, decision->at_once));
+             1 - wp_capacity_miss(scaler->miss, stock, a, decision->at_once) /
+                     scaler->forecast.leeway);
     decision->idle = fmin(decision->idle, idle);
 }
 
@@ -117,7 +118,8 @@ promise(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
 
     decision->hit_rate_best = NAN;
     decision->hit_rate =
-        1 - wp_forecast_miss(scaler->miss, stock, a, decision->dispersion);
+        1 - wp_forecast_miss(scaler->miss, stock, a, decision->dispersion) /
+                scaler->forecast.leeway;
     decision->idle =
         wp_forecast_idle(scaler->miss, stock, a, decision->dispersion);
     if (policy->objective == WP_SCALE_HIT_RATE &&

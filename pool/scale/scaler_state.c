@@ -17,7 +17,8 @@
 enum {
     MAGIC = 0x53617057, /* "WpaS" */
     VERSION = 8,
-    VERSION_BEFORE = 7, /* Has claims by the hour of the week. Read, too. */
+    VERSION_BEFORE = 7,      /* Has claims by the hour of the week, and of the
+                         * loops over misses one only. Read, too. */
     REASON_BY_THE_HOUR = 12, /* In that version only. */
     CHECKSUM_LEN = 8,
     CELLS = WP_LEARN_STATES * WP_LEARN_BINS,
@@ -201,6 +202,11 @@ code_learned(struct codec *codec, struct wp_scaler *scaler)
     code_i64(codec, &scaler->solve_at_ns);
     code_signed(codec, &scaler->slack_log);
     code_double(codec, &scaler->slack_allowed);
+    if (codec->version == VERSION_BEFORE) {
+        scaler->theory_slack_log = 0;
+    } else {
+        code_signed(codec, &scaler->theory_slack_log);
+    }
 }
 
 static unsigned
@@ -505,6 +511,7 @@ is_sound(const struct wp_scaler *scaler)
            scaler->background < 1e18 && scaler->claims_seen < 1e18 &&
            scaler->missed_seen <= scaler->claims_seen &&
            scaler->solve_at_ns >= 0 && fabs(scaler->slack_log) < 100 &&
+           fabs(scaler->theory_slack_log) < 100 &&
            trial_is_sound(&scaler->trial) &&
            wp_bursts_are_sound(&scaler->bursts, now_ns) &&
            windows_are_sound(&scaler->windows, now_ns) &&

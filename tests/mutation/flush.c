@@ -32,8 +32,7 @@ write_now_and_then(void *nothing)
 }
 
 /* Only what has threads anyway. */
-static void __attribute__((constructor))
-begin(void)
+static void __attribute__((constructor)) begin(void)
 {
     pthread_t thread;
 
