@@ -73,7 +73,7 @@ wp_scaler_set_policy(struct wp_scaler *scaler,
     scaler->by_hand = false;
     if (policy->objective != scaler->policy.objective ||
         policy->hit_rate > scaler->policy.hit_rate) {
-        scaler->theory_slack_log = fmin(scaler->theory_slack_log, 0);
+        scaler->theory_slack_log = 0;
     }
     scaler->policy = *policy;
     scaler->fresh = true;

@@ -30,10 +30,8 @@ static const double SLACK_FIRST = 15;
 static const double SLACK_LAST = 200;
 static const double SLACK_MIN = -2;
 static const double SLACK_MAX = 3.5;
-/* Those of the theory's traffic do not. What missed beyond what is allowed is
- * paid back first, up to so much. */
+/* Those of the theory's traffic do not. */
 static const double THEORY_SLACK = 4;
-static const double THEORY_DEBT = -5;
 
 double
 wp_scaler_miss_allowed(const struct wp_scaler *scaler)
@@ -97,9 +95,8 @@ see_misses(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
     } else if (missed > 0 || scaler->inner.reason == WP_SCALE_FORECAST) {
         /* Where more is kept than the theory asks for, it tells nothing that
          * none missed. */
-        scaler->theory_slack_log =
-            within(scaler->theory_slack_log + (allowed - missed) / THEORY_SLACK,
-                   THEORY_DEBT);
+        scaler->theory_slack_log = within(
+            scaler->theory_slack_log + (allowed - missed) / THEORY_SLACK, 0);
     }
 }
 
@@ -107,10 +104,13 @@ void
 wp_scaler_take_leeway(struct wp_scaler *scaler)
 {
     struct wp_forecast *forecast = &scaler->forecast;
+    double allowed = AIM * wp_scaler_miss_allowed(scaler) * scaler->claims_seen;
 
+    /* Never down to none; and for long enough no more may have missed than is
+     * allowed, bursts and the first claims of all included. */
     if (scaler->policy.objective != WP_SCALE_HIT_RATE ||
-        scaler->theory_slack_log <= 0 || forecast->stock <= 1) {
-        return; /* Not down to none. */
+        scaler->missed_seen > allowed || forecast->stock <= 1) {
+        return;
     }
     forecast->leeway = exp(scaler->theory_slack_log);
     forecast->stock = wp_max_u32(
