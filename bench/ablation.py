@@ -33,7 +33,7 @@ PARTS = [
     ("memory by recurrences, not by hours", "trial.c",
      "HALF_LIFE_MAX_S = 60 * 86400", "HALF_LIFE_MAX_S = 6 * 3600"),
     ("the loop over the theory's misses", "scaler_learn.c",
-     "forecast->stock <= 1) {",
+     "forecast->stock == 0) {",
      "forecast->stock <= UINT32_MAX) {"),
     ("the loop over what was learned", "scaler_learn.c",
      "scaler->slack_log + (allowed - missed) / per_e",

@@ -106,10 +106,10 @@ wp_scaler_take_leeway(struct wp_scaler *scaler)
     struct wp_forecast *forecast = &scaler->forecast;
     double allowed = AIM * wp_scaler_miss_allowed(scaler) * scaler->claims_seen;
 
-    /* Never down to none; and for long enough no more may have missed than is
-     * allowed, bursts and the first claims of all included. */
+    /* For long enough no more may have missed than is allowed, bursts and the
+     * first claims of all included. */
     if (scaler->policy.objective != WP_SCALE_HIT_RATE ||
-        scaler->missed_seen > allowed || forecast->stock <= 1) {
+        scaler->missed_seen > allowed || forecast->stock == 0) {
         return;
     }
     forecast->leeway = exp(scaler->theory_slack_log);
