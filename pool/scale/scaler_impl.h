@@ -118,6 +118,8 @@ wp_scaler_floor_ns(int64_t ns)
 
 /* The share of misses that the objective allows. */
 double wp_scaler_miss_allowed(const struct wp_scaler *scaler);
+/* What of it the loops over misses aim at. */
+double wp_scaler_miss_aimed(const struct wp_scaler *scaler);
 /* What claims of late give as hit rate; NaN when there were none. */
 double wp_scaler_hit_rate_seen(const struct wp_scaler *scaler);
 

@@ -46,6 +46,12 @@ wp_scaler_miss_allowed(const struct wp_scaler *scaler)
     return fmin(1 / fmax(saved, 2), 0.5);
 }
 
+double
+wp_scaler_miss_aimed(const struct wp_scaler *scaler)
+{
+    return AIM * wp_scaler_miss_allowed(scaler);
+}
+
 static void
 record_time(struct wp_scaler *scaler, double dt_s)
 {
@@ -85,7 +91,7 @@ within(double log, double least)
 static void
 see_misses(struct wp_scaler *scaler, uint32_t n, uint32_t missed)
 {
-    double allowed = AIM * wp_scaler_miss_allowed(scaler) * n;
+    double allowed = wp_scaler_miss_aimed(scaler) * n;
     double per_e = fmin(SLACK_FIRST + scaler->slack_allowed / 2, SLACK_LAST);
 
     if (scaler->forecast.learned) {
@@ -104,7 +110,7 @@ void
 wp_scaler_take_leeway(struct wp_scaler *scaler)
 {
     struct wp_forecast *forecast = &scaler->forecast;
-    double allowed = AIM * wp_scaler_miss_allowed(scaler) * scaler->claims_seen;
+    double allowed = wp_scaler_miss_aimed(scaler) * scaler->claims_seen;
 
     /* For long enough no more may have missed than is allowed, bursts and the
      * first claims of all included. */

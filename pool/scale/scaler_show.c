@@ -78,6 +78,20 @@ bound(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
     }
 }
 
+/* The theory's misses as far as it has been seen to be right. Leeway is taken
+ * until as many miss as it aims at: no fewer are promised. */
+static double
+seen_right(const struct wp_scaler *scaler,
+           const struct wp_scale_decision *decision, double miss)
+{
+    double leeway = scaler->forecast.leeway;
+
+    if (leeway <= 1 || decision->target > decision->wanted) {
+        return miss / leeway;
+    }
+    return fmax(miss / leeway, wp_scaler_miss_aimed(scaler));
+}
+
 /* No more than what can be made allows: for good, when what was learned counts
  * what waits to be made in a burst already. */
 static void
@@ -96,8 +110,9 @@ promise_within_capacity(const struct wp_scaler *scaler, uint32_t stock,
     idle = wp_capacity_idle(scaler->miss, stock, a, decision->at_once);
     decision->hit_rate =
         fmin(decision->hit_rate,
-             1 - wp_capacity_miss(scaler->miss, stock, a, decision->at_once) /
-                     scaler->forecast.leeway);
+             1 - seen_right(scaler, decision,
+                            wp_capacity_miss(scaler->miss, stock, a,
+                                             decision->at_once)));
     decision->idle = fmin(decision->idle, idle);
 }
 
@@ -117,9 +132,9 @@ promise(const struct wp_scaler *scaler, struct wp_scale_decision *decision)
     double a = decision->expected;
 
     decision->hit_rate_best = NAN;
-    decision->hit_rate =
-        1 - wp_forecast_miss(scaler->miss, stock, a, decision->dispersion) /
-                scaler->forecast.leeway;
+    decision->hit_rate = 1 - seen_right(scaler, decision,
+                                        wp_forecast_miss(scaler->miss, stock, a,
+                                                         decision->dispersion));
     decision->idle =
         wp_forecast_idle(scaler->miss, stock, a, decision->dispersion);
     if (policy->objective == WP_SCALE_HIT_RATE &&
