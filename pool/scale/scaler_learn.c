@@ -22,8 +22,9 @@ static const double MAKE_LEADS = 2;
 static const double ALLOWED_SEEN = 3;
 static const double SPREADS = 3;
 
-/* Of what is allowed so much is aimed at. */
-static const double AIM = 0.9;
+/* Of what is allowed so much is aimed at. With 0.9 a rate that rises each
+ * morning would get 99.898 % of 99.9. */
+static const double AIM = 0.8;
 /* So many misses move the plan by a factor of e: few at first, more as there is
  * more to go by. Misses come in clumps of hundreds. */
 static const double SLACK_FIRST = 15;
