@@ -116,7 +116,8 @@ wp_scaler_take_leeway(struct wp_scaler *scaler)
     /* For long enough no more may have missed than is allowed, bursts and the
      * first claims of all included. */
     if (scaler->policy.objective != WP_SCALE_HIT_RATE ||
-        scaler->missed_seen > allowed || forecast->stock == 0) {
+        scaler->theory_slack_log <= 0 || scaler->missed_seen > allowed ||
+        forecast->stock == 0) {
         return;
     }
     forecast->leeway = exp(scaler->theory_slack_log);

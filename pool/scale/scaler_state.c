@@ -17,9 +17,10 @@
 enum {
     MAGIC = 0x53617057, /* "WpaS" */
     VERSION = 8,
-    VERSION_BEFORE = 7,      /* Has claims by the hour of the week, and of the
-                         * loops over misses one only. Read, too. */
-    REASON_BY_THE_HOUR = 12, /* In that version only. */
+    /* Has claims by the hour of the week, and a reason of their own; of the
+     * loops over misses one only. Read, too. */
+    VERSION_BEFORE = 7,
+    REASON_BY_THE_HOUR = 12,
     CHECKSUM_LEN = 8,
     CELLS = WP_LEARN_STATES * WP_LEARN_BINS,
 };
@@ -297,24 +298,30 @@ code_learn(struct codec *codec, struct wp_learn **learn)
     }
 }
 
-/* What the version before has there: nothing, or a table of hours. */
+/* What the version before has there: nothing, or an open hour, and of each hour
+ * in how many weeks it was seen and, if in any, when and what came. */
 static void
 skip_hours(struct codec *codec)
 {
-    uint8_t bytes[41];
+    enum {
+        OPEN = 5 * 8 + 1,
+        SEEN = 2 + 2 * 4,
+        HOURS = 7 * 24
+    };
+    uint8_t bytes[OPEN];
     bool there = false;
 
     code_bool(codec, &there);
     if (!there) {
         return;
     }
-    code_bytes(codec, bytes, 41);
-    for (unsigned i = 0; i < 7 * 24; i++) {
+    code_bytes(codec, bytes, OPEN);
+    for (unsigned i = 0; i < HOURS; i++) {
         uint64_t weeks = 0;
 
         code_uint(codec, &weeks, 1);
         if (weeks > 0) {
-            code_bytes(codec, bytes, 10);
+            code_bytes(codec, bytes, SEEN);
         }
     }
 }

@@ -260,6 +260,14 @@ versions(void **state)
     bytes[len - SUM] = 0;
     assert_int_equal(load_as(bytes, len + 1, 7, &lead_s, &err), WP_OK);
     assert_true(fabs(lead_s - 3) < 1e-6);
+    /* It has one reason more, in the middle. */
+    for (uint8_t reason = 0; reason <= WP_SCALE_REASON_COUNT + 1; reason++) {
+        bytes[len - SUM - 1 - 4 - 4] = reason;
+        assert_int_equal(load_as(bytes, len + 1, 7, &lead_s, &err),
+                         reason <= WP_SCALE_REASON_COUNT ? WP_OK
+                                                         : WP_INVALID_ARGUMENT);
+    }
+    bytes[len - SUM - 1 - 4 - 4] = 0;
     /* Each other hour was seen. */
     bytes[len - SUM] = 1;
     memset(bytes + len - SUM + 1, 0x55, HEAD);
