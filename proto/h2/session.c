@@ -404,7 +404,7 @@ wp_h2_session_produce(struct wp_h2_conn *conn, uint8_t *buf, size_t cap)
     if (conn->doomed || conn->session == NULL) {
         return conn->doomed ? put_goaway(conn, buf) : 0;
     }
-    while (at < cap) {
+    while (at < cap && nghttp2_session_want_write(conn->session) != 0) {
         const uint8_t *bytes;
         ssize_t n = nghttp2_session_mem_send(conn->session, &bytes);
 

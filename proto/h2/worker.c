@@ -249,24 +249,40 @@ spin(struct wp_h2_worker *worker)
     return worker->events > 0;
 }
 
+static bool
+wants_flush(const struct wp_h2_worker *worker)
+{
+    const struct wp_h2_handler *handler = &worker->server->handler;
+
+    return handler->wants_flush != NULL &&
+           handler->wants_flush(handler->flush_ctx);
+}
+
+static void
+flush(struct wp_h2_worker *worker)
+{
+    const struct wp_h2_handler *handler = &worker->server->handler;
+
+    handler->flush(handler->flush_ctx);
+    wp_h2_worker_settle(worker);
+}
+
 /* Sleeps only when nothing is left to be flushed; flushes when nothing else is
- * to be done at once. */
+ * to be done at once. Who had nothing to do, and then one thing, does not look
+ * for more first: calls come one at a time. */
 static void
 run_turn(struct wp_h2_worker *worker)
 {
-    const struct wp_h2_handler *handler = &worker->server->handler;
-    bool wanted = handler->wants_flush != NULL &&
-                  handler->wants_flush(handler->flush_ctx);
+    bool wanted = wants_flush(worker);
 
     worker->events = 0;
-    if (!wanted && worker->spin_ns > 0 && spin(worker)) {
-        return;
+    if (wanted || worker->spin_ns == 0 || !spin(worker)) {
+        (void)event_base_loop(worker->base,
+                              EVLOOP_ONCE | (wanted ? EVLOOP_NONBLOCK : 0));
     }
-    (void)event_base_loop(worker->base,
-                          EVLOOP_ONCE | (wanted ? EVLOOP_NONBLOCK : 0));
-    if (wanted && worker->events == 0) {
-        handler->flush(handler->flush_ctx);
-        wp_h2_worker_settle(worker);
+    if (wanted ? worker->events == 0
+               : worker->events == 1 && wants_flush(worker)) {
+        flush(worker);
     }
 }
 
