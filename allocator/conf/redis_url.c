@@ -21,23 +21,6 @@ skip(struct wp_str text, size_t n)
     return (struct wp_str){text.ptr + n, text.len - n};
 }
 
-/* Cuts text at its first c: *head is what is before (all, when there is none),
- * text what is behind. False when there is none. */
-static bool
-cut(struct wp_str *text, char c, struct wp_str *head)
-{
-    const char *at = text->len > 0 ? memchr(text->ptr, c, text->len) : NULL;
-
-    if (at == NULL) {
-        *head = *text;
-        *text = skip(*text, text->len);
-        return false;
-    }
-    *head = slice(text->ptr, at);
-    *text = skip(*text, head->len + 1);
-    return true;
-}
-
 static int
 hex_digit(char c)
 {
@@ -81,7 +64,7 @@ static enum wp_status
 parse_login(struct wp_str login, struct wp_redis_url *out, struct wp_err *err)
 {
     struct wp_str user;
-    bool has_password = cut(&login, ':', &user);
+    bool has_password = wp_str_cut(&login, ':', &user);
 
     if (has_password ? login.len == 0 : user.len == 0) {
         return refuse(err, "USER, USER:PASSWORD or :PASSWORD before the '@'");
@@ -142,7 +125,7 @@ is_ipv6(struct wp_str host)
     struct wp_str zone = host;
     struct wp_str address;
 
-    return (!cut(&zone, '%', &address) || is_host_name(zone)) &&
+    return (!wp_str_cut(&zone, '%', &address) || is_host_name(zone)) &&
            wp_str_copy(address, text, sizeof text) &&
            inet_pton(AF_INET6, text, &ignored) == 1;
 }
@@ -159,7 +142,7 @@ parse_server(struct wp_str place, uint16_t default_port,
     out->port = default_port;
     if (place.len > 0 && place.ptr[0] == '[') {
         place = skip(place, 1);
-        if (!cut(&place, ']', &host) || !is_ipv6(host)) {
+        if (!wp_str_cut(&place, ']', &host) || !is_ipv6(host)) {
             return refuse(err, "an IPv6 address in '[' and ']' as host");
         }
         has_port = place.len > 0;
@@ -168,7 +151,7 @@ parse_server(struct wp_str place, uint16_t default_port,
         }
         place = skip(place, has_port ? 1 : 0);
     } else {
-        has_port = cut(&place, ':', &host);
+        has_port = wp_str_cut(&place, ':', &host);
         if (!is_host_name(host)) {
             return refuse(err, "a host of 1 to 255 letters, digits, '.', '-', "
                                "'_', or an IPv6 address in brackets");
@@ -190,7 +173,7 @@ parse_seeds(struct wp_str list, uint16_t default_port, struct wp_redis_url *out,
         struct wp_str place;
         enum wp_status status;
 
-        more = cut(&list, ',', &place);
+        more = wp_str_cut(&list, ',', &place);
         if (out->n_seeds == WP_REDIS_SEEDS_MAX) {
             return refuse(err, "at most 16 hosts");
         }
@@ -243,8 +226,8 @@ parse_query(struct wp_str query, struct parameter *known, size_t n,
         enum wp_status status = WP_INVALID_ARGUMENT;
         size_t i = 0;
 
-        more = cut(&query, '&', &value);
-        if (!cut(&value, '=', &name)) {
+        more = wp_str_cut(&query, '&', &value);
+        if (!wp_str_cut(&value, '=', &name)) {
             return refuse(err, expected);
         }
         while (i < n && !wp_str_is(name, known[i].name)) {
@@ -283,12 +266,12 @@ parse_single(struct wp_str rest, struct wp_redis_url *out, struct wp_err *err)
     struct wp_str head;
     enum wp_status status;
 
-    if (cut(&(struct wp_str){rest.ptr, rest.len}, '?', &head)) {
+    if (wp_str_cut(&(struct wp_str){rest.ptr, rest.len}, '?', &head)) {
         return refuse(err,
                       "no '?' in redis:// and rediss://; %3F stands for one");
     }
     status = take_login(&rest, out, err);
-    if (status == WP_OK && cut(&rest, '/', &place) && rest.len > 0) {
+    if (status == WP_OK && wp_str_cut(&rest, '/', &place) && rest.len > 0) {
         status = parse_db(rest, &out->db, err);
     }
     if (status != WP_OK) {
@@ -306,7 +289,7 @@ parse_unix(struct wp_str rest, struct wp_redis_url *out, struct wp_err *err)
         {.name = "password", .text = out->password},
     };
     struct wp_str path;
-    bool has_query = cut(&rest, '?', &path);
+    bool has_query = wp_str_cut(&rest, '?', &path);
     enum wp_status status = WP_OK;
 
     if (wp_str_starts_with(path, WP_STR("//"))) {
@@ -333,7 +316,7 @@ parse_sentinel(struct wp_str rest, struct wp_redis_url *out, struct wp_err *err)
         {.name = "sentinel_password", .text = out->sentinel_password},
     };
     struct wp_str query = rest;
-    bool has_query = cut(&query, '?', &rest);
+    bool has_query = wp_str_cut(&query, '?', &rest);
     struct wp_str hosts;
     struct wp_str master;
     enum wp_status status;
@@ -343,10 +326,10 @@ parse_sentinel(struct wp_str rest, struct wp_redis_url *out, struct wp_err *err)
     if (status != WP_OK) {
         return status;
     }
-    if (!cut(&rest, '/', &hosts)) {
+    if (!wp_str_cut(&rest, '/', &hosts)) {
         return refuse(err, "'/' and the master's name behind the sentinels");
     }
-    if (cut(&rest, '/', &master)) {
+    if (wp_str_cut(&rest, '/', &master)) {
         status = parse_db(rest, &out->db, err);
     }
     if (status == WP_OK &&
@@ -372,7 +355,7 @@ parse_cluster(struct wp_str rest, struct wp_redis_url *out, struct wp_err *err)
     struct wp_str hosts;
 
     out->kind = WP_REDIS_CLUSTER;
-    if (cut(&(struct wp_str){rest.ptr, rest.len}, '?', &hosts)) {
+    if (wp_str_cut(&(struct wp_str){rest.ptr, rest.len}, '?', &hosts)) {
         return refuse(err, "no '?' in redis+cluster:// and rediss+cluster://; "
                            "%3F stands for one");
     }
@@ -380,7 +363,7 @@ parse_cluster(struct wp_str rest, struct wp_redis_url *out, struct wp_err *err)
     if (status != WP_OK) {
         return status;
     }
-    if (cut(&rest, '/', &hosts) && rest.len > 0) {
+    if (wp_str_cut(&rest, '/', &hosts) && rest.len > 0) {
         return refuse(err, "nothing behind the hosts: a cluster has one "
                            "database");
     }

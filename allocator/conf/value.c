@@ -432,20 +432,10 @@ split(struct wp_str text, struct wp_str *items, uint32_t max)
     uint32_t n = 0;
 
     while (text.len > 0 && n < max) {
-        const char *comma = memchr(text.ptr, ',', text.len);
-        size_t len = comma != NULL ? (size_t)(comma - text.ptr) : text.len;
-        struct wp_str item = {text.ptr, len};
+        struct wp_str item;
 
-        while (item.len > 0 && item.ptr[0] == ' ') {
-            item.ptr++;
-            item.len--;
-        }
-        while (item.len > 0 && item.ptr[item.len - 1] == ' ') {
-            item.len--;
-        }
-        items[n++] = item;
-        text.ptr += comma != NULL ? len + 1 : len;
-        text.len -= comma != NULL ? len + 1 : len;
+        (void)wp_str_cut(&text, ',', &item);
+        items[n++] = wp_str_trim(item);
     }
     return n;
 }

@@ -24,35 +24,15 @@ static struct point points[POINTS_MAX];
 static uint32_t points_len;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Cuts *rest at the first separator; what is before it is returned. */
-static struct wp_str
-cut(struct wp_str *rest, char separator)
-{
-    struct wp_str head = *rest;
-    const char *at =
-        rest->len == 0 ? NULL : memchr(rest->ptr, separator, rest->len);
-
-    if (at == NULL) {
-        *rest = (struct wp_str){NULL, 0};
-        return head;
-    }
-    head.len = (size_t)(at - head.ptr);
-    rest->ptr = at + 1;
-    rest->len -= head.len + 1;
-    return head;
-}
-
 static bool
 read_point(struct wp_str text, struct point *point)
 {
     struct wp_str action;
-    struct wp_str count;
     uint64_t passes = 1;
 
-    point->name = cut(&text, ':');
-    action = cut(&text, ':');
-    count = text;
-    if (count.len > 0 && (!wp_str_to_u64(count, &passes) || passes == 0)) {
+    (void)wp_str_cut(&text, ':', &point->name);
+    (void)wp_str_cut(&text, ':', &action);
+    if (text.len > 0 && (!wp_str_to_u64(text, &passes) || passes == 0)) {
         return false;
     }
     point->signal = wp_str_is(action, "stop") ? SIGSTOP : SIGKILL;
@@ -67,8 +47,9 @@ read_points(void)
     struct wp_str rest = wp_str_from(getenv("WARMPOOL_FAULT"));
 
     while (rest.len > 0) {
-        struct wp_str text = cut(&rest, ',');
+        struct wp_str text;
 
+        (void)wp_str_cut(&rest, ',', &text);
         if (points_len == POINTS_MAX ||
             !read_point(text, &points[points_len])) {
             wp_log_error("WARMPOOL_FAULT: expected STEP:kill or STEP:stop",

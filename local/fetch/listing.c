@@ -25,20 +25,6 @@ next_line(struct wp_str *rest, struct wp_str *line)
     return true;
 }
 
-/* "FIRST<tab>SECOND" */
-static bool
-split(struct wp_str line, struct wp_str *first, struct wp_str *second)
-{
-    const char *tab = line.len > 0 ? memchr(line.ptr, '\t', line.len) : NULL;
-
-    if (tab == NULL) {
-        return false;
-    }
-    *first = (struct wp_str){line.ptr, (size_t)(tab - line.ptr)};
-    *second = (struct wp_str){tab + 1, line.len - first->len - 1};
-    return true;
-}
-
 static bool
 is_commit(struct wp_str text)
 {
@@ -58,10 +44,9 @@ wp_listing_commit(struct wp_str listing, const char *ref,
 {
     struct wp_str line;
     struct wp_str first;
-    struct wp_str second;
 
     while (next_line(&listing, &line)) {
-        if (split(line, &first, &second) && wp_str_is(second, ref) &&
+        if (wp_str_cut(&line, '\t', &first) && wp_str_is(line, ref) &&
             is_commit(first)) {
             return wp_str_copy(first, out, WP_COMMIT_LEN + 1);
         }
@@ -75,10 +60,9 @@ wp_listing_head(struct wp_str listing, char out[WP_REF_NAME_MAX + 1])
     const struct wp_str mark = WP_STR("ref: ");
     struct wp_str line;
     struct wp_str first;
-    struct wp_str second;
 
     while (next_line(&listing, &line)) {
-        if (split(line, &first, &second) && wp_str_is(second, "HEAD") &&
+        if (wp_str_cut(&line, '\t', &first) && wp_str_is(line, "HEAD") &&
             wp_str_starts_with(first, mark)) {
             first.ptr += mark.len;
             first.len -= mark.len;

@@ -3,6 +3,7 @@
 #include "pool/base/civil.h"
 
 #include "pool/base/assert.h"
+#include "pool/base/clock.h"
 
 enum {
     CYCLE_YEARS = 400, /* After which the calendar repeats, weekdays too. */
@@ -72,4 +73,126 @@ wp_civil_from_days(int64_t days)
     civil.year = cycle * CYCLE_YEARS + year + (civil.month < 3 ? 1 : 0);
     civil.weekday = (int)wp_floor_mod(days + 4, 7);
     return civil;
+}
+
+/* --- Written times --- */
+
+/* Exactly n digits, from min to max. */
+static bool
+take_number(struct wp_str *s, size_t n, int min, int max, int *out)
+{
+    int value = 0;
+
+    if (s->len < n) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (s->ptr[i] < '0' || s->ptr[i] > '9') {
+            return false;
+        }
+        value = value * 10 + (s->ptr[i] - '0');
+    }
+    *s = (struct wp_str){s->ptr + n, s->len - n};
+    *out = value;
+    return value >= min && value <= max;
+}
+
+/* One of the characters; '\0' when it is none. */
+static char
+take_one_of(struct wp_str *s, const char *of)
+{
+    char c = s->len > 0 ? s->ptr[0] : '\0';
+
+    if (c == '\0' || strchr(of, c) == NULL) {
+        return '\0';
+    }
+    *s = (struct wp_str){s->ptr + 1, s->len - 1};
+    return c;
+}
+
+/* ".25", if there is one. */
+static bool
+take_fraction(struct wp_str *s, int32_t *ns)
+{
+    int32_t unit = (int32_t)WP_NS_PER_S;
+    int digit;
+
+    *ns = 0;
+    if (take_one_of(s, ".") == '\0') {
+        return true;
+    }
+    while (take_number(s, 1, 0, 9, &digit)) {
+        *ns += digit * (unit / 10);
+        unit = unit >= 10 ? unit / 10 : 1;
+    }
+    return unit < (int32_t)WP_NS_PER_S;
+}
+
+/* "Z", "+01:00", "-0530": what local clocks are ahead of UTC by. */
+static bool
+take_offset(struct wp_str *s, int64_t *ahead_s)
+{
+    char sign;
+    int hours;
+    int minutes;
+
+    *ahead_s = 0;
+    if (take_one_of(s, "Zz") != '\0') {
+        return true;
+    }
+    sign = take_one_of(s, "+-");
+    if (sign == '\0' || !take_number(s, 2, 0, 23, &hours)) {
+        return false;
+    }
+    (void)take_one_of(s, ":");
+    if (!take_number(s, 2, 0, 59, &minutes)) {
+        return false;
+    }
+    *ahead_s = (sign == '+' ? 1 : -1) * (hours * 60 + minutes) * 60;
+    return true;
+}
+
+bool
+wp_civil_parse_time(struct wp_str text, int64_t *seconds, int32_t *ns)
+{
+    int year;
+    int month;
+    int day;
+    int hour;
+    int minute;
+    int second;
+    int64_t ahead_s;
+
+    if (!take_number(&text, 4, 0, 9999, &year) || !take_one_of(&text, "-") ||
+        !take_number(&text, 2, 1, 12, &month) || !take_one_of(&text, "-") ||
+        !take_number(&text, 2, 1, wp_civil_days_in_month(year, month), &day) ||
+        !take_one_of(&text, "Tt ") || !take_number(&text, 2, 0, 23, &hour) ||
+        !take_one_of(&text, ":") || !take_number(&text, 2, 0, 59, &minute) ||
+        /* 60: a leap second, which is the next one's first. */
+        !take_one_of(&text, ":") || !take_number(&text, 2, 0, 60, &second) ||
+        !take_fraction(&text, ns) || !take_offset(&text, &ahead_s)) {
+        return false;
+    }
+    *seconds =
+        ((wp_civil_to_days(year, month, day) * 24 + hour) * 60 + minute) * 60 +
+        second - ahead_s;
+    return text.len == 0;
+}
+
+bool
+wp_civil_parse_seconds(struct wp_str text, int64_t *seconds, int32_t *ns)
+{
+    size_t whole = 0;
+    uint64_t value;
+
+    while (whole < text.len && text.ptr[whole] != '.') {
+        whole++;
+    }
+    if (!wp_str_to_u64((struct wp_str){text.ptr, whole}, &value) ||
+        value > INT64_MAX) {
+        return false;
+    }
+    text = (struct wp_str){text.ptr + whole, text.len - whole};
+    *seconds = (int64_t)value;
+    return take_fraction(&text, ns) && text.len == 0;
 }

@@ -7,6 +7,57 @@ wp_str_starts_with(struct wp_str s, struct wp_str prefix)
            (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
 }
 
+static bool
+is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+struct wp_str
+wp_str_trim(struct wp_str s)
+{
+    while (s.len > 0 && is_blank(s.ptr[0])) {
+        s = (struct wp_str){s.ptr + 1, s.len - 1};
+    }
+    while (s.len > 0 && is_blank(s.ptr[s.len - 1])) {
+        s.len--;
+    }
+    return s;
+}
+
+bool
+wp_str_cut(struct wp_str *rest, char mark, struct wp_str *head)
+{
+    const char *at = rest->len > 0 ? memchr(rest->ptr, mark, rest->len) : NULL;
+    size_t taken = rest->len;
+
+    *head = *rest;
+    if (at != NULL) {
+        head->len = (size_t)(at - rest->ptr);
+        taken = head->len + 1;
+    }
+    if (taken > 0) {
+        *rest = (struct wp_str){rest->ptr + taken, rest->len - taken};
+    }
+    return at != NULL;
+}
+
+bool
+wp_str_word(struct wp_str *rest, struct wp_str *word)
+{
+    struct wp_str s = wp_str_trim(*rest);
+    size_t len = 0;
+
+    while (len < s.len && !is_blank(s.ptr[len])) {
+        len++;
+    }
+    *word = (struct wp_str){s.ptr, len};
+    if (len > 0) {
+        *rest = (struct wp_str){s.ptr + len, s.len - len};
+    }
+    return len > 0;
+}
+
 bool
 wp_str_copy(struct wp_str s, char *out, size_t cap)
 {

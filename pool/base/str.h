@@ -38,6 +38,13 @@ wp_str_is(struct wp_str a, const char *text)
 }
 
 bool wp_str_starts_with(struct wp_str s, struct wp_str prefix);
+/* Without the blanks around it: spaces, tabs and line ends. */
+struct wp_str wp_str_trim(struct wp_str s);
+/* Cuts *rest at its first mark: *head is what is before (all, when there is
+ * none), *rest what is behind. False when there is none. */
+bool wp_str_cut(struct wp_str *rest, char mark, struct wp_str *head);
+/* Takes the next word, which blanks end, off *rest. False: there is none. */
+bool wp_str_word(struct wp_str *rest, struct wp_str *word);
 
 /* Copies s into out[cap] and terminates it; false (and out empty) when it does
  * not fit or holds a NUL. */

@@ -1,11 +1,11 @@
 #include <string.h>
 
+#include "pool/base/civil.h"
 #include "pool/base/clock.h"
 #include "pool/history/history.h"
 
 enum {
     COUNT_MAX = 1000000, /* Claims of one line. */
-    MSG_PART = 60,       /* So much of a bad line is quoted. */
 };
 
 /* Nanoseconds since 1970 that int64_t can hold, in whole seconds. */
@@ -24,50 +24,13 @@ is_digit(char c)
 }
 
 static struct wp_str
-trim(struct wp_str s)
-{
-    while (s.len > 0 && (s.ptr[0] == ' ' || s.ptr[0] == '\t')) {
-        s.ptr++;
-        s.len--;
-    }
-    while (s.len > 0 && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t' ||
-                         s.ptr[s.len - 1] == '\r')) {
-        s.len--;
-    }
-    return s;
-}
-
-static struct wp_str
 unquote(struct wp_str s)
 {
-    s = trim(s);
+    s = wp_str_trim(s);
     if (s.len >= 2 && s.ptr[0] == '"' && s.ptr[s.len - 1] == '"') {
-        return trim((struct wp_str){s.ptr + 1, s.len - 2});
+        return wp_str_trim((struct wp_str){s.ptr + 1, s.len - 2});
     }
     return s;
-}
-
-/* ".25" or nothing, at the end of s. Digits beyond the ninth are left out. */
-static bool
-fraction_ns(struct wp_str s, int64_t *out)
-{
-    int64_t unit = WP_NS_PER_S / 10;
-
-    *out = 0;
-    if (s.len == 0) {
-        return true;
-    }
-    if (s.ptr[0] != '.' || s.len == 1) {
-        return false;
-    }
-    for (size_t i = 1; i < s.len; i++) {
-        if (!is_digit(s.ptr[i])) {
-            return false;
-        }
-        *out += (s.ptr[i] - '0') * unit;
-        unit /= 10;
-    }
-    return true;
 }
 
 static size_t
@@ -81,141 +44,31 @@ digits(struct wp_str s)
     return n;
 }
 
-/* "12", "1700000000.25". */
+/* A time of a line, in seconds or as RFC 3339. */
 static bool
-seconds_ns(struct wp_str s, int64_t *out)
+time_ns(struct wp_str s, int64_t *out)
 {
-    size_t whole = digits(s);
-    uint64_t seconds;
-    int64_t fraction;
+    int64_t seconds;
+    int32_t ns;
 
-    if (!wp_str_to_u64((struct wp_str){s.ptr, whole}, &seconds) ||
-        !fraction_ns((struct wp_str){s.ptr + whole, s.len - whole},
-                     &fraction) ||
-        seconds > (uint64_t)SECONDS_MAX) {
+    if ((!wp_civil_parse_seconds(s, &seconds, &ns) &&
+         !wp_civil_parse_time(s, &seconds, &ns)) ||
+        seconds < 0 || seconds > SECONDS_MAX) {
         return false;
     }
-    *out = (int64_t)seconds * WP_NS_PER_S + fraction;
+    *out = seconds * WP_NS_PER_S + ns;
     return true;
-}
-
-/* A number of exactly n digits at s[at], within bounds. */
-static bool
-field(struct wp_str s, size_t at, size_t n, int64_t min, int64_t max,
-      int64_t *out)
-{
-    *out = 0;
-    if (at + n > s.len) {
-        return false;
-    }
-    for (size_t i = at; i < at + n; i++) {
-        if (!is_digit(s.ptr[i])) {
-            return false;
-        }
-        *out = *out * 10 + (s.ptr[i] - '0');
-    }
-    return *out >= min && *out <= max;
-}
-
-static int64_t
-days_of_month(int64_t year, int64_t month)
-{
-    static const int8_t days[] = {31, 28, 31, 30, 31, 30,
-                                  31, 31, 30, 31, 30, 31};
-    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-
-    return days[month - 1] + (month == 2 && leap ? 1 : 0);
-}
-
-/* Days from 1970-01-01 on, in the Gregorian calendar. */
-static int64_t
-days_since_1970(int64_t year, int64_t month, int64_t day)
-{
-    int64_t before = year - 1;
-    int64_t days = before * 365 + before / 4 - before / 100 + before / 400;
-
-    for (int64_t m = 1; m < month; m++) {
-        days += days_of_month(year, m);
-    }
-    return days + day - 1 - INT64_C(719162);
-}
-
-/* "Z", "+01:00", "-0530" at the end of a time: seconds east of UTC. */
-static bool
-zone_s(struct wp_str s, int64_t *out)
-{
-    int64_t hours;
-    int64_t minutes;
-    size_t colon = s.len == 6 ? 1 : 0;
-
-    *out = 0;
-    if (s.len == 1) {
-        return s.ptr[0] == 'Z' || s.ptr[0] == 'z';
-    }
-    if ((s.len != 5 && s.len != 6) || (s.ptr[0] != '+' && s.ptr[0] != '-') ||
-        (colon == 1 && s.ptr[3] != ':') || !field(s, 1, 2, 0, 23, &hours) ||
-        !field(s, 3 + colon, 2, 0, 59, &minutes)) {
-        return false;
-    }
-    *out = (hours * 60 + minutes) * 60;
-    *out = s.ptr[0] == '-' ? -*out : *out;
-    return true;
-}
-
-/* "2026-01-31T23:59:59.123Z"; a space for the T is taken too. */
-static bool
-rfc3339_ns(struct wp_str s, int64_t *out)
-{
-    int64_t year;
-    int64_t month;
-    int64_t day;
-    int64_t hour;
-    int64_t minute;
-    int64_t second;
-    int64_t east;
-    int64_t fraction;
-    size_t zone = 19;
-
-    if (s.len < 20 || s.ptr[4] != '-' || s.ptr[7] != '-' ||
-        (s.ptr[10] != 'T' && s.ptr[10] != 't' && s.ptr[10] != ' ') ||
-        s.ptr[13] != ':' || s.ptr[16] != ':' ||
-        !field(s, 0, 4, 1970, 2250, &year) || !field(s, 5, 2, 1, 12, &month) ||
-        !field(s, 8, 2, 1, days_of_month(year, month), &day) ||
-        !field(s, 11, 2, 0, 23, &hour) || !field(s, 14, 2, 0, 59, &minute) ||
-        !field(s, 17, 2, 0, 60, &second)) {
-        return false;
-    }
-    while (zone < s.len && (s.ptr[zone] == '.' || is_digit(s.ptr[zone]))) {
-        zone++;
-    }
-    if (!fraction_ns((struct wp_str){s.ptr + 19, zone - 19}, &fraction) ||
-        !zone_s((struct wp_str){s.ptr + zone, s.len - zone}, &east)) {
-        return false;
-    }
-    second +=
-        ((days_since_1970(year, month, day) * 24 + hour) * 60 + minute) * 60;
-    *out = (second - east) * WP_NS_PER_S + fraction;
-    return *out >= 0;
 }
 
 static enum wp_status
 bad_line(const struct wp_history_csv *csv, struct wp_str text,
          const char *expected, struct wp_err *err)
 {
-    char shown[MSG_PART + 4];
-    size_t n = text.len < MSG_PART ? text.len : MSG_PART;
+    char shown[WP_STR_SHOWN_MAX];
 
-    for (size_t i = 0; i < n; i++) {
-        bool plain = text.ptr[i] >= ' ' && text.ptr[i] <= '~';
-
-        shown[i] = '.';
-        if (plain) {
-            shown[i] = text.ptr[i];
-        }
-    }
-    memcpy(shown + n, text.len > n ? "..." : "", text.len > n ? 4 : 1);
     return wp_err_set(err, WP_INVALID_ARGUMENT, "line %llu: %s, got '%s'",
-                      (unsigned long long)csv->line, expected, shown);
+                      (unsigned long long)csv->line, expected,
+                      wp_str_shown(text, shown));
 }
 
 static bool
@@ -242,10 +95,11 @@ expected_time(struct wp_str time)
 static enum wp_status
 take_line(struct wp_history_csv *csv, struct wp_str text, struct wp_err *err)
 {
-    struct wp_str line = trim(text);
-    const char *comma = line.len > 0 ? memchr(line.ptr, ',', line.len) : NULL;
-    size_t first = comma != NULL ? (size_t)(comma - line.ptr) : line.len;
-    struct wp_str time = unquote((struct wp_str){line.ptr, first});
+    struct wp_str line = wp_str_trim(text);
+    struct wp_str rest = line;
+    struct wp_str first;
+    bool has_count = wp_str_cut(&rest, ',', &first);
+    struct wp_str time = unquote(first);
     uint64_t count = 1;
     int64_t at_ns;
     bool header = !csv->began && looks_like_header(time);
@@ -258,17 +112,14 @@ take_line(struct wp_history_csv *csv, struct wp_str text, struct wp_err *err)
         csv->began = true;
         return WP_OK;
     }
-    if (!seconds_ns(time, &at_ns) && !rfc3339_ns(time, &at_ns)) {
+    if (!time_ns(time, &at_ns)) {
         return bad_line(csv, line, expected_time(time), err);
     }
-    if (comma != NULL) {
-        struct wp_str rest = {comma + 1, line.len - first - 1};
-
-        if (!wp_str_to_u64(unquote(rest), &count) || count > COUNT_MAX) {
-            return bad_line(csv, line,
-                            "expected a count from 0 to 1000000 after the time",
-                            err);
-        }
+    if (has_count &&
+        (!wp_str_to_u64(unquote(rest), &count) || count > COUNT_MAX)) {
+        return bad_line(csv, line,
+                        "expected a count from 0 to 1000000 after the time",
+                        err);
     }
     if (csv->last_ns > at_ns) {
         return bad_line(csv, line,

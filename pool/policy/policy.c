@@ -66,7 +66,7 @@ wp_scale_policy_set(struct wp_scale_policy *policy, struct wp_str key,
     if (status != WP_OK) {
         return status;
     }
-    value = wp_policy_trim(value);
+    value = wp_str_trim(value);
     if (value.len == 0) {
         return wp_err_set(err, WP_INVALID_ARGUMENT, "%s: a value expected",
                           row->key);

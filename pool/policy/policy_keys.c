@@ -23,19 +23,6 @@ const struct wp_scale_policy wp_policy_defaults = {
 
 /* --- Values --- */
 
-struct wp_str
-wp_policy_trim(struct wp_str s)
-{
-    while (s.len > 0 && strchr(" \t\r\n", s.ptr[0]) != NULL) {
-        s.ptr++;
-        s.len--;
-    }
-    while (s.len > 0 && strchr(" \t\r\n", s.ptr[s.len - 1]) != NULL) {
-        s.len--;
-    }
-    return s;
-}
-
 static enum wp_status
 unexpected(struct wp_str value, const char *expected, struct wp_err *err)
 {
@@ -49,20 +36,17 @@ unexpected(struct wp_str value, const char *expected, struct wp_err *err)
 static bool
 read_decimal(struct wp_str text, double *value, double *scale)
 {
-    const char *point = text.len > 0 ? memchr(text.ptr, '.', text.len) : NULL;
-    size_t whole_len = point != NULL ? (size_t)(point - text.ptr) : text.len;
-    size_t decimals = point != NULL ? text.len - whole_len - 1 : 0;
+    struct wp_str whole_text;
+    bool has_part = wp_str_cut(&text, '.', &whole_text);
     uint64_t whole;
     uint64_t part = 0;
     double ten = 1;
 
-    if (!wp_str_to_u64((struct wp_str){text.ptr, whole_len}, &whole) ||
-        whole > UINT32_MAX || decimals > DECIMALS_MAX ||
-        (point != NULL &&
-         !wp_str_to_u64((struct wp_str){point + 1, decimals}, &part))) {
+    if (!wp_str_to_u64(whole_text, &whole) || whole > UINT32_MAX ||
+        text.len > DECIMALS_MAX || (has_part && !wp_str_to_u64(text, &part))) {
         return false;
     }
-    for (size_t i = 0; i < decimals; i++) {
+    for (size_t i = 0; i < text.len; i++) {
         ten *= 10;
     }
     *value = (double)whole * ten + (double)part;
@@ -81,7 +65,7 @@ read_percent(struct wp_str text, double *share)
         return false;
     }
     text.len--;
-    if (!read_decimal(wp_policy_trim(text), &value, &scale)) {
+    if (!read_decimal(wp_str_trim(text), &value, &scale)) {
         return false;
     }
     *share = value / (scale * 100);
@@ -266,24 +250,20 @@ read_schedule(struct wp_scale_policy *policy, struct wp_str value,
               struct wp_err *err)
 {
     struct wp_schedule floors[WP_SCALE_FLOORS_MAX];
+    struct wp_str text;
     uint32_t n = 0;
 
-    for (size_t at = 0; at <= value.len; n++) {
-        const char *from = value.ptr + at;
-        const char *end = memchr(from, ';', value.len - at);
-        size_t len = end != NULL ? (size_t)(end - from) : value.len - at;
-
+    for (bool more = true; more; n++) {
+        more = wp_str_cut(&value, ';', &text);
         if (n == WP_SCALE_FLOORS_MAX) {
             return wp_err_set(err, WP_INVALID_ARGUMENT,
                               "at most %d floors expected",
                               WP_SCALE_FLOORS_MAX);
         }
-        if (wp_schedule_parse(wp_policy_trim((struct wp_str){from, len}),
-                              policy->zone, WP_SCALE_TARGET_MAX, &floors[n],
-                              err) != WP_OK) {
+        if (wp_schedule_parse(wp_str_trim(text), policy->zone,
+                              WP_SCALE_TARGET_MAX, &floors[n], err) != WP_OK) {
             return wp_err_wrap(err, "floor %u", n + 1);
         }
-        at += len + 1;
     }
     policy->n_floors = n;
     memcpy(policy->floors, floors, n * sizeof floors[0]);

@@ -35,7 +35,4 @@ struct wp_policy_row {
 extern const struct wp_policy_row wp_policy_rows[WP_POLICY_ROWS];
 extern const struct wp_scale_policy wp_policy_defaults;
 
-/* Without the blanks around it. */
-struct wp_str wp_policy_trim(struct wp_str s);
-
 #endif

@@ -43,48 +43,19 @@ static const struct field {
                  "0 to 7 (both are Sunday) or sun to sat"},
 };
 
-static bool
-is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 /* How many there are, of which the first n_max are in words. */
 static unsigned
 split(struct wp_str text, struct wp_str *words, unsigned n_max)
 {
+    struct wp_str word;
     unsigned n = 0;
 
-    for (size_t i = 0; i < text.len;) {
-        size_t from = i;
-
-        while (i < text.len && !is_space(text.ptr[i])) {
-            i++;
-        }
-        if (i > from) {
-            if (n < n_max) {
-                words[n] = (struct wp_str){text.ptr + from, i - from};
-            }
-            n++;
-        }
-        while (i < text.len && is_space(text.ptr[i])) {
-            i++;
+    for (; wp_str_word(&text, &word); n++) {
+        if (n < n_max) {
+            words[n] = word;
         }
     }
     return n;
-}
-
-static struct wp_str
-before(struct wp_str text, char mark, struct wp_str *rest)
-{
-    const char *at = text.len > 0 ? memchr(text.ptr, mark, text.len) : NULL;
-
-    if (at == NULL) {
-        *rest = (struct wp_str){NULL, 0};
-        return text;
-    }
-    *rest = (struct wp_str){at + 1, text.len - (size_t)(at - text.ptr) - 1};
-    return (struct wp_str){text.ptr, (size_t)(at - text.ptr)};
 }
 
 static enum wp_status
@@ -129,10 +100,12 @@ static enum wp_status
 one_range(const struct field *field, struct wp_str text, uint64_t *set,
           struct wp_err *err)
 {
-    struct wp_str step_text;
-    struct wp_str to_text;
-    struct wp_str range = before(text, '/', &step_text);
-    struct wp_str from_text = before(range, '-', &to_text);
+    struct wp_str step_text = text;
+    struct wp_str range;
+    bool has_step = wp_str_cut(&step_text, '/', &range);
+    struct wp_str to_text = range;
+    struct wp_str from_text;
+    bool has_to = wp_str_cut(&to_text, '-', &from_text);
     bool star = wp_str_is(range, "*");
     int from = field->min;
     int to = field == &fields[WEEKDAY] ? 6 : field->max;
@@ -143,7 +116,7 @@ one_range(const struct field *field, struct wp_str text, uint64_t *set,
             return unexpected(field, from_text, field->expected, err);
         }
         to = from;
-        if (to_text.ptr != NULL && !one_value(field, to_text, &to)) {
+        if (has_to && !one_value(field, to_text, &to)) {
             return unexpected(field, to_text, field->expected, err);
         }
         if (field == &fields[WEEKDAY] && to == 0 && from > 0) {
@@ -153,8 +126,8 @@ one_range(const struct field *field, struct wp_str text, uint64_t *set,
     if (to < from) {
         return unexpected(field, range, "a range that goes up", err);
     }
-    if (step_text.ptr != NULL) {
-        if (!star && to_text.ptr == NULL) {
+    if (has_step) {
+        if (!star && !has_to) {
             return unexpected(field, text, "a step behind * or a range", err);
         }
         if (!wp_str_to_u64(step_text, &step) || step == 0 ||
@@ -176,12 +149,15 @@ parse_field(const struct field *field, struct wp_str text, uint64_t *set,
 {
     enum wp_status status = WP_OK;
     struct wp_str rest = text;
+    struct wp_str range;
+    bool more;
 
     *set = 0;
     *any = wp_str_is(text, "*") || wp_str_is(text, "*/1");
     do {
-        status = one_range(field, before(rest, ',', &rest), set, err);
-    } while (status == WP_OK && rest.ptr != NULL);
+        more = wp_str_cut(&rest, ',', &range);
+        status = one_range(field, range, set, err);
+    } while (status == WP_OK && more);
     if (field == &fields[WEEKDAY] && (*set >> SETS_MAX & 1) != 0) {
         *set = (*set | 1) & 0x7f;
     }

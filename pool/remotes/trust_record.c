@@ -48,32 +48,17 @@ append(struct wp_trust_record *record, struct wp_str path)
     return file;
 }
 
-/* --- The list --- */
-
-static struct wp_str
-trim(struct wp_str text)
-{
-    while (text.len > 0 && text.ptr[0] == ' ') {
-        text = (struct wp_str){text.ptr + 1, text.len - 1};
-    }
-    while (text.len > 0 && text.ptr[text.len - 1] == ' ') {
-        text.len--;
-    }
-    return text;
-}
-
 /* What is before the first `end`, which is taken as well. */
 static struct wp_str
 take_until(struct wp_str *rest, char end)
 {
-    const char *at = rest->len > 0 ? memchr(rest->ptr, end, rest->len) : NULL;
-    size_t len = at != NULL ? (size_t)(at - rest->ptr) : rest->len;
-    struct wp_str part = {rest->ptr, len};
-    size_t taken = at != NULL ? len + 1 : len;
+    struct wp_str part;
 
-    *rest = (struct wp_str){rest->ptr + taken, rest->len - taken};
+    (void)wp_str_cut(rest, end, &part);
     return part;
 }
+
+/* --- The list --- */
 
 enum wp_status
 wp_trust_files_parse(struct wp_str list, struct wp_trust_record *out,
@@ -81,8 +66,7 @@ wp_trust_files_parse(struct wp_str list, struct wp_trust_record *out,
 {
     out->n = 0;
     while (list.len > 0) {
-        struct wp_str path = trim(take_until(&list, ','));
-
+        struct wp_str path = wp_str_trim(take_until(&list, ','));
         if (out->n == WP_TRUST_LIST_MAX || append(out, path) == NULL) {
             return wp_err_set(err, WP_INVALID_ARGUMENT,
                               "'%.*s': expected up to %d different paths "
