@@ -103,11 +103,12 @@ void wp_history_first(const struct wp_history *history,
 WP_MUST_CHECK bool wp_history_next(struct wp_history_cursor *cursor,
                                    struct wp_history_event *out);
 
-/* As bytes for the lease store or the wire (versioned, checksummed): the latest
- * events that fit in cap. Returns the length; 0 when not even one fits. */
+/* As bytes for the lease store (versioned; who keeps them sees damage): the
+ * latest events that fit in cap. Returns the length; 0 when not even one fits.
+ */
 size_t wp_history_save(const struct wp_history *history, void *out, size_t cap);
 /* Adds what was saved, as events before everything recorded here, with a gap
- * behind them. INVALID_ARGUMENT: damaged or of another version;
+ * behind them. INVALID_ARGUMENT: no history or of another version;
  * RESOURCE_EXHAUSTED: no memory; nothing was added. */
 enum wp_status wp_history_load(struct wp_history *history, const void *bytes,
                                size_t len, struct wp_err *err);

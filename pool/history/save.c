@@ -1,35 +1,24 @@
 /* A saved history:
  *
- *   "WPH1", then 8 bytes of checksum over all that follows (little-endian), and
- *   for each chunk: varint quantum, varint bin, varint length, its records.
+ *   "WPH2", and for each chunk: varint quantum, varint bin, varint length, its
+ *   records.
  *
  * Chunks are written as they lie in memory; only of the oldest that is taken
  * the beginning may be left out. */
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
-#include "pool/base/siphash.h"
 #include "pool/history/history.h"
 #include "pool/history/parts.h"
 #include "pool/scale/scaler.h"
 
 enum {
-    MAGIC_BYTES = 4,
-    HEAD_BYTES = MAGIC_BYTES + 8,
+    HEAD_BYTES = 4,
     CHUNK_HEAD_MAX = 10 + 2 + 3,
     PENDING_MAX = CHUNK_HEAD_MAX + WP_HISTORY_RECORD_BYTES_MAX,
 };
 
-static const char MAGIC[MAGIC_BYTES] = {'W', 'P', 'H', '1'};
-
-/* Against damage, not against forgery: the key is no secret. */
-static uint64_t
-checksum(const void *bytes, size_t len)
-{
-    struct wp_hash_key key = {.k0 = 0x77702d686973746f, .k1 = 0x72792d763100};
-
-    return wp_siphash128(key, bytes, len).low;
-}
+static const char MAGIC[HEAD_BYTES] = {'W', 'P', 'H', '2'};
 
 /* The part of a chunk from `at` on, whose records refer to quantum and bin. */
 struct part {
@@ -95,7 +84,6 @@ wp_history_save(const struct wp_history *history, void *out, size_t cap)
     size_t room = cap > HEAD_BYTES ? cap - HEAD_BYTES : 0;
     uint32_t first;
     struct part part = {0};
-    uint64_t sum;
 
     if (history->pending) {
         room = room > PENDING_MAX ? room - PENDING_MAX : 0;
@@ -121,11 +109,7 @@ wp_history_save(const struct wp_history *history, void *out, size_t cap)
     if (n == HEAD_BYTES) {
         return 0;
     }
-    memcpy(to, MAGIC, MAGIC_BYTES);
-    sum = checksum(to + HEAD_BYTES, n - HEAD_BYTES);
-    for (unsigned i = 0; i < 8; i++) {
-        to[MAGIC_BYTES + i] = (uint8_t)(sum >> (8 * i));
-    }
+    memcpy(to, MAGIC, HEAD_BYTES);
     return n;
 }
 
@@ -203,18 +187,13 @@ wp_history_load(struct wp_history *history, const void *bytes, size_t len,
                 struct wp_err *err)
 {
     const uint8_t *from = bytes;
-    uint64_t sum = 0;
     struct wp_history *was;
 
-    if (len <= HEAD_BYTES || memcmp(from, MAGIC, MAGIC_BYTES) != 0) {
+    if (len <= HEAD_BYTES || memcmp(from, MAGIC, HEAD_BYTES) != 0) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "not a saved history, or one of another version");
     }
-    for (unsigned i = 0; i < 8; i++) {
-        sum |= (uint64_t)from[MAGIC_BYTES + i] << (8 * i);
-    }
-    if (sum != checksum(from + HEAD_BYTES, len - HEAD_BYTES) ||
-        !take_all(from, len, NULL)) {
+    if (!take_all(from, len, NULL)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "a saved history is damaged");
     }

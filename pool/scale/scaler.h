@@ -221,12 +221,13 @@ const char *wp_scale_reason_word(enum wp_scale_reason reason);
 double wp_scaler_marginal(const struct wp_scaler *scaler, uint32_t s);
 
 /* What was learned, for the lease store: a few kB, at most WP_SCALE_STATE_MAX
- * (with all reservations there may be); versioned, checksummed. Returns the
- * bytes needed; writes only when cap suffices. */
+ * (with all reservations there may be); versioned. Who keeps them sees damage:
+ * of that only what cannot be is seen here. Returns the bytes needed; writes
+ * only when cap suffices. */
 size_t wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns,
                       int64_t wall_ns, void *out, size_t cap);
-/* INVALID_ARGUMENT: not such bytes, of another version, or damaged: the scaler
- * is as it was. How long ago it was saved, by the wall, fades it. */
+/* INVALID_ARGUMENT: not such bytes, of another version, or what cannot be: the
+ * scaler is as it was. How long ago it was saved, by the wall, fades it. */
 enum wp_status wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns,
                               int64_t wall_ns, const void *bytes, size_t len,
                               struct wp_err *err);

@@ -1,7 +1,7 @@
 /* pool/scale/scaler_state.c - what was learned, as bytes and back.
  *
  *   magic u32, version u32, wall clock i64, fields, what was learned,
- *   reservations, checksum u64
+ *   reservations
  *
  * All little-endian; doubles by their bits. One walk over the fields serves
  * both directions, so that they cannot disagree. What is read goes into a copy
@@ -16,25 +16,13 @@
 
 enum {
     MAGIC = 0x53617057, /* "WpaS" */
-    VERSION = 8,
-    /* Has claims by the hour of the week, and a reason of their own; of the
-     * loops over misses one only. Read, too. */
-    VERSION_BEFORE = 7,
-    REASON_BY_THE_HOUR = 12,
-    CHECKSUM_LEN = 8,
+    VERSION = 9,
     CELLS = WP_LEARN_STATES * WP_LEARN_BINS,
 };
 
-/* Not against forgery, only against damage: the key is no secret. */
-static const struct wp_hash_key checksum_key = {0x7761726d706f6f6c, MAGIC};
+#define HEAD ((uint64_t)VERSION << 32 | MAGIC)
 
 static const double LEAD_MAX_S = 1e8; /* Three years. */
-
-static uint64_t
-checksum(const void *bytes, size_t len)
-{
-    return wp_siphash128(checksum_key, bytes, len).low;
-}
 
 /* Writes when out is there, or only counts; reads when in is there. */
 struct codec {
@@ -42,7 +30,6 @@ struct codec {
     const uint8_t *in;
     size_t len; /* Of in. */
     size_t at;
-    uint32_t version;
     bool bad; /* Read beyond the end. */
 };
 
@@ -203,11 +190,7 @@ code_learned(struct codec *codec, struct wp_scaler *scaler)
     code_i64(codec, &scaler->solve_at_ns);
     code_signed(codec, &scaler->slack_log);
     code_double(codec, &scaler->slack_allowed);
-    if (codec->version == VERSION_BEFORE) {
-        scaler->theory_slack_log = 0;
-    } else {
-        code_signed(codec, &scaler->theory_slack_log);
-    }
+    code_signed(codec, &scaler->theory_slack_log);
 }
 
 static unsigned
@@ -298,34 +281,6 @@ code_learn(struct codec *codec, struct wp_learn **learn)
     }
 }
 
-/* What the version before has there: nothing, or an open hour, and of each hour
- * in how many weeks it was seen and, if in any, when and what came. */
-static void
-skip_hours(struct codec *codec)
-{
-    enum {
-        OPEN = 5 * 8 + 1,
-        SEEN = 2 + 2 * 4,
-        HOURS = 7 * 24
-    };
-    uint8_t bytes[OPEN];
-    bool there = false;
-
-    code_bool(codec, &there);
-    if (!there) {
-        return;
-    }
-    code_bytes(codec, bytes, OPEN);
-    for (unsigned i = 0; i < HOURS; i++) {
-        uint64_t weeks = 0;
-
-        code_uint(codec, &weeks, 1);
-        if (weeks > 0) {
-            code_bytes(codec, bytes, SEEN);
-        }
-    }
-}
-
 static void
 code_decided(struct codec *codec, struct wp_scaler *scaler)
 {
@@ -343,9 +298,6 @@ code_decided(struct codec *codec, struct wp_scaler *scaler)
     code_bool(codec, &scaler->trial.failed);
     code_u64(codec, &scaler->decisions);
     code_u32(codec, &reason);
-    if (codec->version == VERSION_BEFORE && reason >= REASON_BY_THE_HOUR) {
-        reason = reason == REASON_BY_THE_HOUR ? WP_SCALE_FORECAST : reason - 1;
-    }
     codec->bad = codec->bad || reason >= WP_SCALE_REASON_COUNT;
     scaler->reason = (enum wp_scale_reason)reason;
 }
@@ -395,7 +347,9 @@ wp_scaler_policy_print(const struct wp_scale_policy *policy)
         print = print * 31 + 1;
         if (wp_scale_policy_get(policy, wp_str_from(key), value,
                                 sizeof value)) {
-            print ^= checksum(value, strlen(value));
+            print ^= wp_siphash128((struct wp_hash_key){MAGIC, VERSION}, value,
+                                   strlen(value))
+                         .low;
         }
     }
     return print;
@@ -406,15 +360,13 @@ wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
                void *out, size_t cap)
 {
     struct wp_scaler copy = *scaler;
-    uint64_t head = (uint64_t)VERSION << 32 | MAGIC;
+    uint64_t head = HEAD;
     uint64_t print = wp_scaler_policy_print(&scaler->policy);
-    struct codec codec = {.version = VERSION};
+    struct codec codec = {.at = 0};
 
     wp_scaler_go_on(&copy, mono_ns);
     /* Once to count, once to write. */
     for (int pass = 0; pass < 2; pass++) {
-        uint64_t sum;
-
         codec.at = 0;
         code_u64(&codec, &head);
         code_i64(&codec, &wall_ns);
@@ -425,14 +377,10 @@ wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
 
             code_reservation(&codec, &one);
         }
-        if (pass == 0 && (out == NULL || codec.at + CHECKSUM_LEN > cap)) {
-            return codec.at + CHECKSUM_LEN;
+        if (out == NULL || codec.at > cap) {
+            break;
         }
         codec.out = out;
-        if (pass == 1) {
-            sum = checksum(out, codec.at);
-            code_u64(&codec, &sum);
-        }
     }
     return codec.at;
 }
@@ -615,36 +563,19 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     struct codec codec = {.in = bytes, .len = len};
     struct wp_reservations reservations;
     uint64_t head = 0;
-    uint64_t sum = 0;
     uint64_t print = 0;
     int64_t saved_wall_ns = 0;
 
-    if (len < CHECKSUM_LEN + sizeof head) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "scaler state: %zu bytes are too few", len);
-    }
-    codec.at = len - CHECKSUM_LEN;
-    code_u64(&codec, &sum);
-    if (sum != checksum(bytes, len - CHECKSUM_LEN)) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "scaler state: the checksum does not match");
-    }
-    codec = (struct codec){.in = bytes, .len = len - CHECKSUM_LEN};
     code_u64(&codec, &head);
-    codec.version = (uint32_t)(head >> 32);
-    if ((uint32_t)head != MAGIC || codec.version < VERSION_BEFORE ||
-        codec.version > VERSION) {
+    if (head != HEAD) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "scaler state: of another version");
+                          "scaler state: none, or of another version");
     }
     code_i64(&codec, &saved_wall_ns);
     wp_reservations_init(&reservations);
     read.learn = NULL;
     code_fields(&codec, &read, &print);
     code_learn(&codec, &read.learn);
-    if (codec.version == VERSION_BEFORE) {
-        skip_hours(&codec);
-    }
     if (codec.bad || !is_sound(&read) ||
         (read.learn != NULL && !learn_is_sound(read.learn)) ||
         !read_reservations(&codec, read.reservations.n, &reservations) ||

@@ -408,7 +408,7 @@ damaged_snapshot_is_said_and_left_out(void **state)
     replica_close(&a);
     len = replica_store.snapshot_len;
     assert_true(len > 24);
-    /* Each byte of the snapshot's own head, which nothing else would miss. */
+    /* Each byte of its head, and many of what is behind it. */
     for (size_t at = 0; at < len; at += at < 32 ? 1 : 1 + len / 37) {
         replica_store.snapshot[at] ^= 0x40;
         replica_unlearned.status = WP_OK;
