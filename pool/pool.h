@@ -67,7 +67,9 @@ struct wp_pools_config {
 };
 
 enum wp_cold_start {
-    WP_COLD_NEVER,   /* Empty: wait if asked to, else RESOURCE_EXHAUSTED. */
+    /* Empty: wait if asked to, else RESOURCE_EXHAUSTED. Waiting claims add to
+     * what is created with an objective only, up to the policy's max. */
+    WP_COLD_NEVER,
     WP_COLD_ALLOWED, /* Waiting claims add to what is created. */
 };
 

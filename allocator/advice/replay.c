@@ -331,7 +331,7 @@ refill_view(const struct sim *sim)
         .waiting = sim->n_waiting,
         .create_inflight_max = sim->config->inflight_max,
         .slots_free = UINT32_MAX,
-        .cold_start = queued ? WP_COLD_ALLOWED : WP_COLD_NEVER,
+        .waiting_max = queued ? UINT32_MAX : 0,
         .now_ns = sim->now_ns,
     };
 }

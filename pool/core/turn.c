@@ -187,6 +187,22 @@ tell_refill(struct wp_pool *pool, int64_t now_ns)
     }
 }
 
+/* With an objective a waiting claim is demand like any other: the stock is
+ * chosen for orders that are placed as claims come, not as they are served. A
+ * budget is for what is made, waited for or not. */
+static uint32_t
+waiting_max(const struct wp_pool_spec *spec)
+{
+    const struct wp_scale_policy *scale = &spec->scale;
+
+    if (spec->cold_start == WP_COLD_ALLOWED) {
+        return UINT32_MAX;
+    }
+    return scale->objective != WP_SCALE_PLAIN && scale->budget_group[0] == '\0'
+               ? scale->max
+               : 0;
+}
+
 static struct wp_refill_view
 view_of(struct wp_pool *pool, int64_t now_ns)
 {
@@ -200,7 +216,7 @@ view_of(struct wp_pool *pool, int64_t now_ns)
         .waiting = atomic_load_explicit(&pool->waiting, memory_order_relaxed),
         .create_inflight_max = pool->spec.create_inflight_max,
         .slots_free = pools->config.slots_max - pools->slots_used,
-        .cold_start = pool->spec.cold_start,
+        .waiting_max = waiting_max(&pool->spec),
         .draining = atomic_load_explicit(&pool->draining, memory_order_relaxed),
         .now_ns = now_ns,
     };

@@ -8,15 +8,13 @@
 static int64_t
 wanted(const struct wp_refill_view *view)
 {
-    int64_t n = view->target;
+    int64_t target = view->target;
 
     if (view->draining) {
         return 0;
     }
-    if (view->cold_start == WP_COLD_ALLOWED) {
-        n += view->waiting;
-    }
-    return n;
+    return wp_max_i64(target,
+                      wp_min_i64(target + view->waiting, view->waiting_max));
 }
 
 /* What the stock and the bounds leave room to create, batch size aside. */

@@ -4,7 +4,7 @@
  * `struct wp_refill` for each pool, owned by the control thread.
  *
  * Invariant I7 lives here: no plan creates beyond ready + warming = target,
- * plus the waiting claims where the pool allows cold starts.
+ * plus the waiting claims as far as the view says that they count.
  *
  * The breaker keeps a pool whose sandboxes all fail from making ever more:
  *
@@ -76,10 +76,11 @@ struct wp_refill_view {
     uint32_t target;
     uint32_t ready;
     uint32_t warming;
-    uint32_t waiting;             /* Claims in the wait queue. */
+    uint32_t waiting; /* Claims in the wait queue. */
+    /* Waiting claims add to the target, but not beyond this. */
+    uint32_t waiting_max;
     uint32_t create_inflight_max; /* Most warming at once. */
     uint32_t slots_free;          /* Records left for new sandboxes. */
-    enum wp_cold_start cold_start;
     bool draining;
     int64_t now_ns;
 };
@@ -139,7 +140,7 @@ bool wp_refill_lead_measured(const struct wp_refill *refill);
  *     k >  W:  L + L * (k - W) / (C + 1)  after those, as fast as C at once go
  *
  * plus the breaker's or the backend's pause when nothing is warming. When
- * nothing will be made at all (draining, target 0 without cold start, no slot
+ * nothing will be made at all (draining, target 0 as if nobody waited, no slot
  * left, none at once) it is the upper bound. Always within
  * WP_REFILL_RETRY_MIN_NS.._MAX_NS. */
 int64_t wp_refill_retry_after_ns(const struct wp_refill *refill,

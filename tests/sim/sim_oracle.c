@@ -146,6 +146,23 @@ sim_oracle_destroy(struct sim *sim, struct sim_sandbox *sandbox)
     }
 }
 
+/* With so many claims that wait, which add to what is made where cold starts
+ * are allowed, and with an objective up to its max. */
+static uint32_t
+most_with(const struct sim *sim, uint32_t target, uint32_t waiting)
+{
+    uint32_t most = target + waiting;
+
+    if (sim->profile.cold_start == WP_COLD_ALLOWED) {
+        return most;
+    }
+    if (sim->profile.scale.objective == WP_SCALE_PLAIN) {
+        return target;
+    }
+    most = most < sim->profile.scale.max ? most : sim->profile.scale.max;
+    return most > target ? most : target;
+}
+
 /* At the very moment of the order, wherever the target is moving to. */
 void
 sim_oracle_ordered(struct sim *sim, struct sim_replica *replica)
@@ -154,10 +171,7 @@ sim_oracle_ordered(struct sim *sim, struct sim_replica *replica)
     uint32_t most;
 
     wp_pools_stats(replica->pools, 0, &stats);
-    most = stats.spec.target;
-    if (sim->profile.cold_start == WP_COLD_ALLOWED) {
-        most += stats.waiting;
-    }
+    most = most_with(sim, stats.spec.target, stats.waiting);
     if (stats.warming + stats.ready > most) {
         sim_wrong(sim, "I7: r%u orders the %uth of %u that are wanted",
                   replica->index, stats.warming + stats.ready, most);
@@ -236,9 +250,7 @@ check_counts(struct sim *sim, struct sim_replica *replica)
     if (!replica->keeper) {
         return; /* It makes none, and may see more than there are. */
     }
-    if (sim->profile.cold_start == WP_COLD_ALLOWED) {
-        most += SIM_CLIENTS_MAX;
-    }
+    most = most_with(sim, most, SIM_CLIENTS_MAX);
     if (sim_has_fault(sim, SIM_FOUND) || sim->profile.noted) {
         most += count_foreign(sim);
     }

@@ -127,6 +127,47 @@ orders_leave_in_the_turn_that_sees_the_claim(void **state)
     wp_rig_fini(&rig);
 }
 
+/* Claims that wait, where nothing becomes ready: what is made beyond the
+ * target. */
+static uint32_t
+made_for_waiting(uint32_t max, const char *budget_group)
+{
+    struct wp_pool_spec spec = spec_of(2, max);
+    struct wp_rig_claim claims[7]; /* Two of them are served at once. */
+    struct wp_pool_stats stats;
+    struct wp_rig rig;
+
+    (void)snprintf(spec.scale.budget_group, sizeof spec.scale.budget_group,
+                   "%s", budget_group);
+    wp_rig_init(&rig, 100, 2, &spec);
+    rig.backend.ready = WP_FAKE_READY_NEVER;
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 2, NULL), WP_OK);
+    for (int i = 0; i < 7; i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof id, "c%d", i);
+        wp_rig_claim_init(&claims[i], id, "", 0, 30 * S);
+        (void)wp_rig_claim(&rig, &claims[i]);
+    }
+    wp_rig_advance(&rig, 10 * MS);
+    stats = wp_rig_stats(&rig);
+    assert_int_equal(stats.ready, 0);
+    assert_int_equal(stats.waiting, 5);
+    wp_rig_fini(&rig);
+    return stats.warming - stats.spec.target;
+}
+
+/* The stock is chosen for orders that are placed as claims come. Only then does
+ * a pool that was too small for a rate catch up. */
+static void
+waiting_claims_are_ordered_for(void **state)
+{
+    (void)state;
+    assert_int_equal(made_for_waiting(1000, ""), 5);
+    assert_int_equal(made_for_waiting(4, ""), 2);
+    assert_int_equal(made_for_waiting(1000, "group"), 0);
+}
+
 /* Watchers hear of a target that moved by itself, once a turn. */
 static void
 a_moved_target_is_told(void **state)
@@ -573,6 +614,7 @@ main(void)
         cmocka_unit_test(scale_down_leaves_leases_alone),
         cmocka_unit_test(reservation_raises_the_stock_before_its_time),
         cmocka_unit_test_setup(state_survives_a_kill, replica_set_up),
+        cmocka_unit_test(waiting_claims_are_ordered_for),
         cmocka_unit_test_setup(waits_for_the_snapshot_but_not_for_ever,
                                replica_set_up),
         cmocka_unit_test_setup(unavailable_store_is_asked_again,

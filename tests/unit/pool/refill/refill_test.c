@@ -24,7 +24,6 @@ view_of(uint32_t target, uint32_t ready, uint32_t warming, uint32_t waiting)
         .waiting = waiting,
         .create_inflight_max = 32,
         .slots_free = 1000,
-        .cold_start = WP_COLD_NEVER,
         .now_ns = 100 * S,
     };
 }
@@ -46,36 +45,39 @@ test_plan(void **state)
 {
     const struct {
         struct wp_refill_view view;
-        bool cold;
+        uint32_t waiting_max;
         bool draining;
         uint32_t create;
         uint32_t destroy;
     } rows[] = {
-        {view_of(0, 0, 0, 0), false, false, 0, 0},
-        {view_of(8, 0, 0, 0), false, false, 8, 0},
-        {view_of(8, 5, 3, 0), false, false, 0, 0},
-        {view_of(8, 5, 1, 0), false, false, 2, 0},
+        {view_of(0, 0, 0, 0), 0, false, 0, 0},
+        {view_of(8, 0, 0, 0), 0, false, 8, 0},
+        {view_of(8, 5, 3, 0), 0, false, 0, 0},
+        {view_of(8, 5, 1, 0), 0, false, 2, 0},
         /* Bounded in flight. */
-        {view_of(100, 0, 0, 0), false, false, 32, 0},
-        {view_of(100, 0, 30, 0), false, false, 2, 0},
-        {view_of(100, 0, 40, 0), false, false, 0, 0},
-        /* Waiting claims count where cold starts are allowed only. */
-        {view_of(8, 0, 8, 5), false, false, 0, 0},
-        {view_of(8, 0, 8, 5), true, false, 5, 0},
-        {view_of(0, 0, 0, 5), true, false, 5, 0},
-        {view_of(0, 0, 2, 5), true, false, 3, 0},
+        {view_of(100, 0, 0, 0), 0, false, 32, 0},
+        {view_of(100, 0, 30, 0), 0, false, 2, 0},
+        {view_of(100, 0, 40, 0), 0, false, 0, 0},
+        /* Waiting claims add to the target, up to a bound. */
+        {view_of(8, 0, 8, 5), 0, false, 0, 0},
+        {view_of(8, 0, 8, 5), UINT32_MAX, false, 5, 0},
+        {view_of(8, 0, 8, 5), 8, false, 0, 0},
+        {view_of(8, 0, 8, 5), 11, false, 3, 0},
+        {view_of(8, 0, 5, 5), 4, false, 3, 0},
+        {view_of(0, 0, 0, 5), UINT32_MAX, false, 5, 0},
+        {view_of(0, 0, 2, 5), UINT32_MAX, false, 3, 0},
         /* Scale-down takes ready ones beyond the target, not because others are
          * warming, and never one that a waiting claim is about to get. */
-        {view_of(2, 5, 0, 0), false, false, 0, 3},
-        {view_of(2, 2, 7, 0), false, false, 0, 0},
-        {view_of(2, 5, 0, 2), false, false, 0, 1},
-        {view_of(0, 500, 0, 0), false, false, 0, WP_REFILL_BATCH_MAX},
+        {view_of(2, 5, 0, 0), 0, false, 0, 3},
+        {view_of(2, 2, 7, 0), 0, false, 0, 0},
+        {view_of(2, 5, 0, 2), 0, false, 0, 1},
+        {view_of(0, 500, 0, 0), 0, false, 0, WP_REFILL_BATCH_MAX},
         /* Draining. */
-        {view_of(8, 5, 0, 0), false, true, 0, 5},
-        {view_of(8, 0, 0, 3), true, true, 0, 0},
+        {view_of(8, 5, 0, 0), 0, true, 0, 5},
+        {view_of(8, 0, 0, 3), UINT32_MAX, true, 0, 0},
         /* Sums beyond 32 bits. */
-        {view_of(UINT32_MAX, 0, 0, UINT32_MAX), true, false, 32, 0},
-        {view_of(0, UINT32_MAX, UINT32_MAX, 0), false, false, 0,
+        {view_of(UINT32_MAX, 0, 0, UINT32_MAX), UINT32_MAX, false, 32, 0},
+        {view_of(0, UINT32_MAX, UINT32_MAX, 0), 0, false, 0,
          WP_REFILL_BATCH_MAX},
     };
 
@@ -85,7 +87,7 @@ test_plan(void **state)
         struct wp_refill_view view = rows[i].view;
         struct wp_refill_plan plan;
 
-        view.cold_start = rows[i].cold ? WP_COLD_ALLOWED : WP_COLD_NEVER;
+        view.waiting_max = rows[i].waiting_max;
         view.draining = rows[i].draining;
         wp_refill_init(&refill, 1);
         plan = wp_refill_plan(&refill, &view);
@@ -353,8 +355,9 @@ sim_plan(struct sim *sim)
     struct wp_refill_plan plan = wp_refill_plan(&sim->refill, view);
     uint64_t most = view->target;
 
-    if (view->cold_start == WP_COLD_ALLOWED) {
-        most += view->waiting;
+    if (most < view->waiting_max) {
+        most = most + view->waiting < view->waiting_max ? most + view->waiting
+                                                        : view->waiting_max;
     }
     assert_true(plan.create == 0 || plan.destroy == 0);
     assert_true(plan.destroy <= view->ready);
@@ -436,7 +439,9 @@ test_never_more_than_wanted(void **state)
         struct sim sim = {.view = view_of(20, 0, 0, 0),
                           .fail_percent = (uint32_t)(run % 4) * 33};
 
-        sim.view.cold_start = run % 2 == 0 ? WP_COLD_ALLOWED : WP_COLD_NEVER;
+        sim.view.waiting_max = run % 3 == 0   ? UINT32_MAX
+                               : run % 3 == 1 ? 30
+                                              : 0;
         wp_rng_init(&sim.rng, seed + run);
         wp_refill_init(&sim.refill, seed + run);
         for (int i = 0; i < 2000; i++) {
