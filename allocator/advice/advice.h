@@ -45,6 +45,7 @@ struct wp_advice_config {
     struct wp_scale_policy policy;
     uint32_t replicas;
     enum wp_miss miss;
+    bool cold_start;  /* Without an objective, too, claims that wait order. */
     int64_t lead_ns;  /* Of every order; 0: as the history measured them. */
     uint32_t at_once; /* Made at once; 0: as many as are ordered. */
     double objectives[WP_ADVICE_OBJECTIVES_MAX]; /* 0.5 .. 0.99999 */

@@ -236,6 +236,9 @@ wp_advice_run(struct wp_advice *advice, uint32_t i,
     enum wp_status status = WP_RESOURCE_EXHAUSTED;
 
     WP_ASSERT(i < advice->n_rows);
+    config.waiting_orders_none = !advice->config.cold_start &&
+                                 !is_ours(advice, row) &&
+                                 row->kind != WP_ADVICE_CLAIRVOYANT;
     config.progress = progress;
     config.ctx = ctx;
     if (is_ours(advice, row)) {

@@ -322,8 +322,6 @@ order(struct sim *sim)
 static struct wp_refill_view
 refill_view(const struct sim *sim)
 {
-    bool queued = sim->config->miss == WP_MISS_QUEUED;
-
     return (struct wp_refill_view){
         .target = sim->target,
         .ready = sim->ready,
@@ -331,7 +329,7 @@ refill_view(const struct sim *sim)
         .waiting = sim->n_waiting,
         .create_inflight_max = sim->config->inflight_max,
         .slots_free = UINT32_MAX,
-        .waiting_max = queued ? UINT32_MAX : 0,
+        .waiting_max = sim->config->waiting_orders_none ? 0 : UINT32_MAX,
         .now_ns = sim->now_ns,
     };
 }

@@ -77,6 +77,9 @@ struct wp_replay_config {
     struct wp_replay_source source;
     struct wp_replay_lead lead;
     enum wp_miss miss;
+    /* QUEUED: claims that wait order nothing. What serves them is made for the
+     * stock: a pool with neither an objective nor cold starts. */
+    bool waiting_orders_none;
     int64_t begin_ns; /* What happens before counts for nothing: warm-up. */
     int64_t end_ns;
     double hold_median_s;  /* How long a claim keeps its sandbox, lognormal, */

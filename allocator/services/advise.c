@@ -170,6 +170,7 @@ advice_config(const struct wp_advise *advise, const struct wp_history *history)
         .policy = spec->scale,
         .replicas = spec->target,
         .miss = spec->waiters_max > 0 ? WP_MISS_QUEUED : WP_MISS_LOST,
+        .cold_start = spec->cold_start == WP_COLD_ALLOWED,
         .lead_ns = request->lead_ms * WP_NS_PER_MS,
         .at_once = advise->stats.at_once,
         .n_objectives = request->n_objectives,

@@ -197,7 +197,8 @@ test_steps(void **state)
 }
 
 /* The same where misses wait: 22 waits for the replacement of 20, and is
- * replaced by an order of its own, as cold starts are; 35 hits. */
+ * replaced by an order of its own; 35 hits. Then as without such an order: the
+ * replacement is ordered at 30 only, and comes at the end. */
 static void
 test_steps_queued(void **state)
 {
@@ -215,6 +216,12 @@ test_steps_queued(void **state)
     assert_int_equal(result.created, 6);
     /* Ready again from 31 and 32 on. */
     assert_true(fabs(result.idle_s - (20 + 1 + 1 + 6 + 5)) < 1e-6);
+    assert_true(fabs(result.wait_p99_s - 8) < 0.1);
+    config.waiting_orders_none = true;
+    listed.next = 0;
+    result = run_fixed(&config, 2);
+    assert_int_equal(result.hits, 3);
+    assert_true(fabs(result.idle_s - (20 + 1 + 4)) < 1e-6);
     assert_true(fabs(result.wait_p99_s - 8) < 0.1);
 }
 
