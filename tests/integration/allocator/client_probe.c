@@ -167,6 +167,30 @@ check_stock(void)
     EXPECT(atomic_load(&n_lost) == 0);
 }
 
+/* What was taken leaves its place in the stock once the daemon knows of it:
+ * else a stock would run out of places. Released by others, so that only that
+ * frees the place. */
+static void
+check_places(const struct warmpool_options *options)
+{
+    const struct warmpool_stock_options wanted = {
+        .pool = pool, .ahead = 1, .ttl_ms = 30000};
+    struct warmpool *other = warmpool_connect(options, NULL);
+    struct warmpool_error error;
+    struct warmpool_stock *stock = warmpool_stock_open(client, &wanted, &error);
+
+    EXPECT(other != NULL && stock != NULL);
+    for (int i = 0; i < WP_STOCK_SLOTS + 10; i++) {
+        struct warmpool_lease lease;
+
+        wait_for(stock, 1);
+        EXPECT(warmpool_stock_take(stock, &lease));
+        EXPECT(warmpool_release(other, &lease, &error) == WARMPOOL_OK);
+    }
+    warmpool_stock_close(stock);
+    warmpool_disconnect(other);
+}
+
 /* Nothing is waited for where nothing is under way: not for the time after
  * which a daemon that says nothing is left. Tried again on a busy machine. */
 static void
@@ -538,6 +562,7 @@ main(int argc, char **argv)
         check_calls();
         check_bad_input();
         check_stock();
+        check_places(&options);
         check_close();
         check_renewal();
         check_idle(&options);

@@ -186,6 +186,8 @@ test_a_repeat_ends_nothing(void **state)
                                       "binding: no answer in time"));
     assert_int_equal(again.c.claim.status, WP_DEADLINE_EXCEEDED);
     wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).bound_total, 1);
+    assert_int_equal(wp_rig_stats(&rig).unbound_total, 1);
     assert_int_equal(wp_rig_stats(&rig).leased, 1);
     assert_int_equal(wp_rig_stats(&rig).destroyed_total, 0);
 }

@@ -75,6 +75,32 @@ domains_are_read(void **state)
     wp_label_domains_fini(&domains);
 }
 
+/* A file of the longest text there may be, and one of a byte more. */
+static void
+domains_are_bounded(void **state)
+{
+    char path[] = "/tmp/wp-domains-XXXXXX";
+    struct wp_label_domains domains;
+    struct wp_err err;
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "a.io\n", 5), 5);
+    for (int i = 5; i < WP_LABEL_DOMAINS_BYTES_MAX; i++) {
+        assert_int_equal(write(fd, "\n", 1), 1);
+    }
+    assert_int_equal(wp_label_domains_read(&domains, path, &err), WP_OK);
+    assert_int_equal(domains.len, 1);
+    wp_label_domains_fini(&domains);
+    assert_int_equal(write(fd, "\n", 1), 1);
+    assert_int_equal(wp_label_domains_read(&domains, path, &err),
+                     WP_INVALID_ARGUMENT);
+    wp_label_domains_fini(&domains);
+    (void)close(fd);
+    (void)unlink(path);
+}
+
 static void
 metadata_is_checked(void **state)
 {
@@ -597,6 +623,7 @@ main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(domains_are_read),
+        cmocka_unit_test(domains_are_bounded),
         cmocka_unit_test(metadata_is_checked),
         cmocka_unit_test(metadata_letters),
         cmocka_unit_test(metadata_never_overrides),
