@@ -357,7 +357,6 @@ wp_h2_worker_join(struct wp_h2_worker *worker)
     wp_h2_worker_order(worker, WP_H2_ORDER_END);
     if (worker->threaded) {
         (void)pthread_join(worker->thread, NULL);
-        worker->threaded = false;
     } else if (worker->server->config.base != NULL) {
         take_all(worker);
         here = NULL;

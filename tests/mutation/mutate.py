@@ -55,7 +55,7 @@ INSIDE = {
                     "binding", "claim_files", "freeze", "volumes",
                     "sandbox_egress", "local_adopt_test"),
     "local/http_probe": ("local_life_test",),
-    "local/fetch/": ("git",),
+    "local/fetch/": ("git", "k8s_repositories"),
     "local/walls/": ("local_walls_test", "local_life_test"),
 }
 

@@ -70,6 +70,25 @@ own_file(void **state)
     assert_false(readable(0640));
 }
 
+/* Nothing but the ends of lines: an empty secret, and nothing is written before
+ * it. */
+static void
+only_ends_of_lines(void **state)
+{
+    char room[8] = "\n";
+    struct wp_err err;
+    FILE *file = fopen(path, "we");
+
+    (void)state;
+    assert_non_null(file);
+    assert_true(fputs("\n\r\n", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(wp_daemon_read_secret("token_key_file", path, room + 1,
+                                           sizeof room - 1, &err),
+                     WP_OK);
+    assert_string_equal(room, "\n");
+}
+
 /* As in a Pod: root's file, of the Pod's group, and a user that is not root. */
 static void
 mounted_secret(void **state)
@@ -133,6 +152,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(own_file, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(only_ends_of_lines, make_file,
+                                        remove_file),
         cmocka_unit_test_setup_teardown(mounted_secret, make_file, remove_file),
         cmocka_unit_test_setup_teardown(file_of_another_user, make_file,
                                         remove_file),

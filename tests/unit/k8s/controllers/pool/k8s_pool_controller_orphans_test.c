@@ -210,9 +210,11 @@ ownerless_from_before(void **state)
     warm_pool_rig_init(&rig, true);
     warm_pool_rig_put_template(&rig, "a");
     warm_pool_rig_put_sandbox(&rig, &(struct warm_pool_sandbox){.name = "p-1"});
+    warm_pool_rig_put_sandbox(&rig, &(struct warm_pool_sandbox){.name = "p-2"});
     warm_pool_rig_activate(&rig);
     warm_pool_rig_advance(&rig, WP_NS_PER_S);
     assert_null(warm_pool_rig_sandbox(&rig, "p-1"));
+    assert_null(warm_pool_rig_sandbox(&rig, "p-2"));
     warm_pool_rig_fini(&rig);
 }
 
