@@ -334,6 +334,35 @@ test_narrow(void **state)
     assert_true(agreed > 1000);
 }
 
+/* Goal: what is left of two policies may have more rules than either. */
+static void
+test_narrow_too_many(void **state)
+{
+    static struct wp_egress_policy open[2];
+    static struct wp_egress_policy both;
+    const int each = WP_EGRESS_RULES_MAX / 2;
+    struct wp_err err;
+
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        for (int k = 0; k < 2; k++) {
+            char text[WP_EGRESS_TEXT_MAX + 1];
+            size_t len = (size_t)snprintf(text, sizeof text, "open");
+
+            for (int i = 0; i < each + more * k; i++) {
+                len += (size_t)snprintf(text + len, sizeof text - len, " %c%d",
+                                        "ab"[k], i);
+            }
+            read_policy(text, &open[k]);
+        }
+        assert_int_equal(
+            wp_egress_policy_narrow(&open[0], &open[1], &both, &err),
+            more == 0 ? WP_OK : WP_RESOURCE_EXHAUSTED);
+        assert_true(both.rules_len <= WP_EGRESS_RULES_MAX);
+    }
+    assert_non_null(strstr(err.msg, "more than 128 rules"));
+}
+
 /* Goal: in words, less is taken and more is refused by the word that asks for
  * it. */
 static void
@@ -404,9 +433,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),       cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_refused),     cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_keys),        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_narrow_too_many),
         cmocka_unit_test(test_narrowed_by),
     };
 
