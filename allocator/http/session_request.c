@@ -256,7 +256,6 @@ read_user(const struct wp_http_message *request, struct wp_str query,
     char text[WP_CLAIM_ID_MAX + 1] = "";
     bool in_query;
 
-    out[0] = '\0';
     if (!query_value(query, "user_id", out, WP_CLAIM_ID_MAX + 1, &in_query) ||
         (field != NULL && (!wp_str_copy(field->value, text, sizeof text) ||
                            !wp_str_is_printable(wp_str_from(text))))) {

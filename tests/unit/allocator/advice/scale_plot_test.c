@@ -107,6 +107,7 @@ test_everything_is_named(void **state)
     assert_int_equal(count(svg, "<text"), count(svg, "</text>"));
     /* Five baselines that are drawn, and one in the legend. */
     assert_int_equal(count(svg, "rotate(45"), 6);
+    assert_int_equal(count(svg, "rotate(45 668.0 "), 1); /* Beyond the area. */
     free(svg);
 }
 
