@@ -101,12 +101,12 @@ take_number(struct wp_str *s, size_t n, int min, int max, int *out)
 static char
 take_one_of(struct wp_str *s, const char *of)
 {
-    char c = s->len > 0 ? s->ptr[0] : '\0';
+    char c = '\0';
 
-    if (c == '\0' || strchr(of, c) == NULL) {
-        return '\0';
+    if (s->len > 0 && s->ptr[0] != '\0' && strchr(of, s->ptr[0]) != NULL) {
+        c = s->ptr[0];
+        *s = (struct wp_str){s->ptr + 1, s->len - 1};
     }
-    *s = (struct wp_str){s->ptr + 1, s->len - 1};
     return c;
 }
 
