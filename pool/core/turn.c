@@ -189,17 +189,20 @@ tell_refill(struct wp_pool *pool, int64_t now_ns)
 
 /* With an objective a waiting claim is demand like any other: the stock is
  * chosen for orders that are placed as claims come, not as they are served. A
- * budget is for what is made, waited for or not. */
+ * budget is for what is made, waited for or not, and so is a size that was set
+ * by hand. */
 static uint32_t
-waiting_max(const struct wp_pool_spec *spec)
+waiting_max(const struct wp_pool *pool)
 {
-    const struct wp_scale_policy *scale = &spec->scale;
+    const struct wp_scale_policy *policy = &pool->spec.scale;
+    const struct wp_pool_scale *scale = wp_pool_scale_active(pool);
 
-    if (spec->cold_start == WP_COLD_ALLOWED) {
+    if (pool->spec.cold_start == WP_COLD_ALLOWED) {
         return UINT32_MAX;
     }
-    return scale->objective != WP_SCALE_PLAIN && scale->budget_group[0] == '\0'
-               ? scale->max
+    return scale != NULL && !wp_pool_scale_by_hand(scale) &&
+                   policy->budget_group[0] == '\0'
+               ? policy->max
                : 0;
 }
 
@@ -216,7 +219,7 @@ view_of(struct wp_pool *pool, int64_t now_ns)
         .waiting = atomic_load_explicit(&pool->waiting, memory_order_relaxed),
         .create_inflight_max = pool->spec.create_inflight_max,
         .slots_free = pools->config.slots_max - pools->slots_used,
-        .waiting_max = waiting_max(&pool->spec),
+        .waiting_max = waiting_max(pool),
         .draining = atomic_load_explicit(&pool->draining, memory_order_relaxed),
         .now_ns = now_ns,
     };

@@ -231,8 +231,7 @@ gather(struct wp_pools *pools, uint32_t group)
         if (scale == NULL || scale->group != group || !takes_part(pool)) {
             continue;
         }
-        by_hand = scale->latest.number > 0 &&
-                  scale->latest.reason == WP_SCALE_BY_HAND;
+        by_hand = wp_pool_scale_by_hand(scale);
         target = atomic_load_explicit(&pool->target, memory_order_relaxed);
         scale->want = want_of(pool, scale);
         *member = (struct member){pool, scale, 0, ""};

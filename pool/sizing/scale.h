@@ -79,6 +79,13 @@ wp_pool_scale_active(const struct wp_pool *pool)
                : NULL;
 }
 
+/* Its size is somebody's word, which the scaler keeps. Control thread. */
+static inline bool
+wp_pool_scale_by_hand(const struct wp_pool_scale *scale)
+{
+    return scale->latest.number > 0 && scale->latest.reason == WP_SCALE_BY_HAND;
+}
+
 /* --- scale.c --- */
 
 /* What the spec's policy needs is there. RESOURCE_EXHAUSTED: no memory.

@@ -130,7 +130,7 @@ orders_leave_in_the_turn_that_sees_the_claim(void **state)
 /* Claims that wait, where nothing becomes ready: what is made beyond the
  * target. */
 static uint32_t
-made_for_waiting(uint32_t max, const char *budget_group)
+made_for_waiting(uint32_t max, const char *budget_group, bool by_hand)
 {
     struct wp_pool_spec spec = spec_of(2, max);
     struct wp_rig_claim claims[7]; /* Two of them are served at once. */
@@ -141,7 +141,10 @@ made_for_waiting(uint32_t max, const char *budget_group)
                    "%s", budget_group);
     wp_rig_init(&rig, 100, 2, &spec);
     rig.backend.ready = WP_FAKE_READY_NEVER;
-    assert_int_equal(wp_pools_set_target(rig.pools, 0, 2, NULL), WP_OK);
+    if (by_hand) {
+        assert_int_equal(wp_pools_set_target(rig.pools, 0, 3, NULL), WP_OK);
+        wp_rig_advance(&rig, 10 * MS);
+    }
     for (int i = 0; i < 7; i++) {
         char id[16];
 
@@ -163,9 +166,10 @@ static void
 waiting_claims_are_ordered_for(void **state)
 {
     (void)state;
-    assert_int_equal(made_for_waiting(1000, ""), 5);
-    assert_int_equal(made_for_waiting(4, ""), 2);
-    assert_int_equal(made_for_waiting(1000, "group"), 0);
+    assert_int_equal(made_for_waiting(1000, "", false), 5);
+    assert_int_equal(made_for_waiting(4, "", false), 2);
+    assert_int_equal(made_for_waiting(1000, "group", false), 0);
+    assert_int_equal(made_for_waiting(1000, "", true), 0);
 }
 
 /* Watchers hear of a target that moved by itself, once a turn. */
