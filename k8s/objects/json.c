@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/civil.h"
+#include "pool/base/clock.h"
 
 /* --- Reading --- */
 
@@ -128,4 +130,17 @@ json_t *
 wp_json_text_or_null(const char *text)
 {
     return text != NULL ? json_string(text) : json_null();
+}
+
+bool
+wp_json_time(const char *text, int64_t *wall_ms)
+{
+    int64_t seconds;
+    int32_t ns;
+
+    if (!wp_civil_parse_time(wp_str_from(text), &seconds, &ns)) {
+        return false;
+    }
+    *wall_ms = seconds * 1000 + ns / WP_NS_PER_MS;
+    return true;
 }

@@ -14,6 +14,7 @@
 
 enum {
     HEAD_BYTES = 4,
+    SUM_BEFORE = 8, /* Of "WPH1", behind its head; read, too. */
     CHUNK_HEAD_MAX = 10 + 2 + 3,
     PENDING_MAX = CHUNK_HEAD_MAX + WP_HISTORY_RECORD_BYTES_MAX,
 };
@@ -189,7 +190,10 @@ wp_history_load(struct wp_history *history, const void *bytes, size_t len,
     const uint8_t *from = bytes;
     struct wp_history *was;
 
-    if (len <= HEAD_BYTES || memcmp(from, MAGIC, HEAD_BYTES) != 0) {
+    if (len > HEAD_BYTES + SUM_BEFORE && memcmp(from, "WPH1", 4) == 0) {
+        from += SUM_BEFORE;
+        len -= SUM_BEFORE;
+    } else if (len <= HEAD_BYTES || memcmp(from, MAGIC, HEAD_BYTES) != 0) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "not a saved history, or one of another version");
     }

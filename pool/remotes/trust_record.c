@@ -67,6 +67,7 @@ wp_trust_files_parse(struct wp_str list, struct wp_trust_record *out,
     out->n = 0;
     while (list.len > 0) {
         struct wp_str path = wp_str_trim(take_until(&list, ','));
+
         if (out->n == WP_TRUST_LIST_MAX || append(out, path) == NULL) {
             return wp_err_set(err, WP_INVALID_ARGUMENT,
                               "'%.*s': expected up to %d different paths "

@@ -17,10 +17,16 @@
 enum {
     MAGIC = 0x53617057, /* "WpaS" */
     VERSION = 9,
+    VERSION_BEFORE = 8, /* Read, too: it ends in a sum of its own. */
+    SUM_BEFORE = 8,
     CELLS = WP_LEARN_STATES * WP_LEARN_BINS,
 };
 
-#define HEAD ((uint64_t)VERSION << 32 | MAGIC)
+#define HEAD(version) ((uint64_t)(version) << 32 | MAGIC)
+
+/* The same in all versions: it tells whether a size that was set by hand still
+ * counts. No secret. */
+static const struct wp_hash_key print_key = {0x7761726d706f6f6c, MAGIC};
 
 static const double LEAD_MAX_S = 1e8; /* Three years. */
 
@@ -347,9 +353,7 @@ wp_scaler_policy_print(const struct wp_scale_policy *policy)
         print = print * 31 + 1;
         if (wp_scale_policy_get(policy, wp_str_from(key), value,
                                 sizeof value)) {
-            print ^= wp_siphash128((struct wp_hash_key){MAGIC, VERSION}, value,
-                                   strlen(value))
-                         .low;
+            print ^= wp_siphash128(print_key, value, strlen(value)).low;
         }
     }
     return print;
@@ -360,7 +364,7 @@ wp_scaler_save(const struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
                void *out, size_t cap)
 {
     struct wp_scaler copy = *scaler;
-    uint64_t head = HEAD;
+    uint64_t head = HEAD(VERSION);
     uint64_t print = wp_scaler_policy_print(&scaler->policy);
     struct codec codec = {.at = 0};
 
@@ -567,7 +571,9 @@ wp_scaler_load(struct wp_scaler *scaler, int64_t mono_ns, int64_t wall_ns,
     int64_t saved_wall_ns = 0;
 
     code_u64(&codec, &head);
-    if (head != HEAD) {
+    if (head == HEAD(VERSION_BEFORE) && len >= sizeof head + SUM_BEFORE) {
+        codec.len -= SUM_BEFORE;
+    } else if (head != HEAD(VERSION)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "scaler state: none, or of another version");
     }

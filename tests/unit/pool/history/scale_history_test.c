@@ -520,6 +520,17 @@ test_load_refuses_damage(void **state)
     assert_int_equal(wp_history_load(history, saved, len, &err), WP_OK);
     assert_int_equal(wp_history_claims(history), 60);
     wp_history_destroy(history);
+    /* The version before has eight bytes more behind its head. */
+    history = wp_history_create(WP_HISTORY_BYTES_MIN);
+    memmove(saved + 12, saved + 4, len - 4);
+    saved[3] = '1';
+    for (size_t i = 0; i < len + 8; i++) {
+        assert_int_equal(wp_history_load(history, saved, i, &err),
+                         WP_INVALID_ARGUMENT);
+    }
+    assert_int_equal(wp_history_load(history, saved, len + 8, &err), WP_OK);
+    assert_int_equal(wp_history_claims(history), 60);
+    wp_history_destroy(history);
 }
 
 static enum wp_status

@@ -195,7 +195,8 @@ what_cannot_be(void **state)
     wp_scaler_destroy(b.scaler);
 }
 
-/* Of another version than this one: nothing of it counts. */
+/* Of another version than this one or the one before: nothing of it counts. The
+ * one before ends in a sum. */
 static void
 versions(void **state)
 {
@@ -210,17 +211,34 @@ versions(void **state)
     wp_scaler_on_ready(a.scaler, S, 3 * S);
     len = wp_scaler_save(a.scaler, S, WALL0, bytes, sizeof bytes);
     assert_int_equal(bytes[4], 9);
-    for (uint8_t version = 8; version <= 10; version += 2) {
+    for (uint8_t version = 7; version <= 10; version += 3) {
         bytes[4] = version;
         assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
                          WP_INVALID_ARGUMENT);
         assert_non_null(strstr(err.msg, "version"));
         assert_true(fabs(world_decide(&b).lead_mean_s - 3) > 1e-6);
     }
-    bytes[4] = 9;
-    assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
-                     WP_OK);
-    assert_true(fabs(world_decide(&b).lead_mean_s - 3) < 1e-6);
+    for (uint8_t version = 8; version <= 9; version++) {
+        size_t sum = version == 8 ? 8 : 0;
+
+        bytes[4] = version;
+        for (size_t cut = 1; cut <= 10; cut++) {
+            assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes,
+                                            len + sum - cut, &err),
+                             WP_INVALID_ARGUMENT);
+        }
+        assert_int_equal(
+            wp_scaler_load(b.scaler, S, WALL0, bytes, len + sum, &err), WP_OK);
+        assert_true(fabs(world_decide(&b).lead_mean_s - 3) < 1e-6);
+        wp_scaler_destroy(b.scaler);
+        b = world_make(0);
+        world_start(&b);
+    }
+    bytes[4] = 8;
+    for (size_t i = 0; i < 20; i++) {
+        assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, i, &err),
+                         WP_INVALID_ARGUMENT);
+    }
     wp_scaler_destroy(a.scaler);
     wp_scaler_destroy(b.scaler);
 }
