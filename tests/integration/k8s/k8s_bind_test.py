@@ -96,8 +96,12 @@ class World(Case):
             handle.write("5a" * 32)
 
     def begin(self, *flags, replicas=2, binding="allowed", key=True,
-              bind_env=None, **template):
+              bind_env=None, egress="", **template):
+        """All objects are there before the daemon, which so acts on no other."""
         self.make_pool(replicas=replicas)
+        if egress:
+            self.api.patch("sandboxwarmpools", NS, "pool", {"metadata": {
+                "annotations": {"pool.warmpool.io/egress": egress}}})
         if bind_env is not None:
             self.api.patch("sandboxwarmpools", NS, "pool", {"metadata": {
                 "annotations": {"pool.warmpool.io/bind-env": bind_env}}})
