@@ -5,12 +5,14 @@ import os
 import subprocess
 import tempfile
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from ctests import tests_of
+from ctests import SIDE_BY_SIDE, tests_of
 from tree import PRODUCT, ROOT, configure, ninja, product_files
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BATCH = 200  # Files for one gcov.
+KEEP = 20  # Tests learnt between two writes.
 
 
 def counted(prefix):
@@ -78,9 +80,15 @@ def load(path):
     return {"product": digest(), "tests": {}}
 
 
+def keep(path, kept):
+    with open(path + ".new", "w", encoding="utf-8") as handle:
+        json.dump(kept, handle)
+    os.replace(path + ".new", path)
+
+
 def learn(path, tree, pattern, jobs):
     """{test: {seconds, lines}}; each is run when it or the product changed.
-    What was learnt is kept at once, so that one may stop and go on."""
+    What was learnt is kept meanwhile, so that one may stop and go on."""
     flush = path + ".flush.o"
     subprocess.run(["cc", "-fPIC", "-c", os.path.join(HERE, "flush.c"), "-o",
                     flush], check=True)
@@ -99,13 +107,15 @@ def learn(path, tree, pattern, jobs):
     digests = {test.name: test.digest() for test in tests}
     missing = [t for t in tests if
                kept["tests"].get(t.name, {}).get("digest") != digests[t.name]]
-    for at, test in enumerate(missing):
-        print(f"learning what {test.name} executes, {at + 1} of "
-              f"{len(missing)}", flush=True)
-        kept["tests"][test.name] = dict(cover(test, tree),
-                                        digest=digests[test.name])
-        with open(path + ".new", "w", encoding="utf-8") as handle:
-            json.dump(kept, handle)
-        os.replace(path + ".new", path)
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        begun = {pool.submit(cover, test, tree): test for test in missing}
+        for at, done in enumerate(as_completed(begun)):
+            test = begun[done]
+            print(f"learnt what {test.name} executes, {at + 1} of "
+                  f"{len(missing)}", flush=True)
+            kept["tests"][test.name] = dict(done.result(),
+                                            digest=digests[test.name])
+            if at % KEEP == KEEP - 1 or at + 1 == len(missing):
+                keep(path, kept)
     return {test.name: kept["tests"][test.name] for test in tests
             if kept["tests"][test.name]["passed"]}

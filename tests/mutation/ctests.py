@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 # A mistake in a signal's target must not reach beyond the test.
 WALL = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] \
@@ -13,6 +14,20 @@ WALL = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] \
 PROGRAMS = ["warmpoold", "warmpoolctl", "warmpool-init", "warmpool-fetch",
             "warmpool-runtime", "warmpool-egress", "static_server", "fake_api",
             "rpc_fixture"]
+
+SIDE_BY_SIDE = 6  # Most of them wait for processes most of the time.
+LOOK_S = 0.2  # How often one that runs is looked at.
+
+
+def wait(process, limit_s, stop):
+    """Its exit code, 0 once stop is set; None: it takes too long."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(LOOK_S)
+        if stop is not None and stop.is_set():
+            return 0
+    return None
 
 
 class Test:
@@ -35,8 +50,8 @@ class Test:
                  os.path.basename(word) and not os.path.isdir(word)]
         return goals + PROGRAMS if self.integration else goals
 
-    def run(self, limit_s, **environment):
-        """True: it passed, or had to be left out."""
+    def run(self, limit_s, stop=None, **environment):
+        """True: it passed, had to be left out, or was stopped."""
         with subprocess.Popen(
                 WALL + self.command, cwd=self.folder, stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -44,9 +59,7 @@ class Test:
                 env=dict(os.environ, **self.environment,
                          **environment)) as process:
             try:
-                code = process.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                code = None
+                code = wait(process, limit_s, stop)
             finally:  # What it started ends with it.
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)

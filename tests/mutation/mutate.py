@@ -16,9 +16,10 @@ installs.
 
 A mistake meets the quickest tests first, and at most --integration of those
 that start processes; then, what gcov does not see, the tests that run the
-programs inside of sandboxes, and the unit tests as the sanitizers build them.
-It has survived when they are through, or when --seconds are over. --minutes
-bounds the whole run: what is not tried by then is counted as such.
+programs inside of sandboxes; then all of these as the sanitizers build them,
+which see what is lost or read too far. Tests run side by side. It has survived
+when they are through, or when --seconds are over. --minutes bounds the whole
+run: what is not tried by then is counted as such.
 
 Judged by people: a survivor may be a mistake that changes no behaviour. Those
 are listed in equivalent.txt beside this file (FILE: the mutated line) and not
@@ -32,11 +33,13 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from coverage import learn
-from ctests import tests_of
+from ctests import SIDE_BY_SIDE, tests_of
 from operators import mutations
 from tree import PRODUCT, ROOT, configure, copy_tree, ninja, product_files
 
@@ -46,7 +49,7 @@ TREE = os.path.join(WORK, "tree")
 LAST = os.path.join(WORK, "survived.json")
 TESTS = "^(unit|sim|fuzz|integration)/"
 SLOW = 3  # A mutant may make a test this many times slower, and
-SLOW_S = 60  # so many seconds more, before it counts as noticed.
+SLOW_S = 30  # so many seconds more, before it counts as noticed.
 BATCH = 8  # Tests that are built together.
 ROW = re.compile(r"^\s*\{.*\},?\s*$")
 # These run where no counts can be written: inside of a sandbox's walls.
@@ -139,19 +142,31 @@ def is_refused(path, build):
     return False
 
 
-def first_to_fail(tests, covered, options, build, end):
+def failing(tests, covered, slow):
+    """One that fails, which ends the others, or None; they run side by side."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        begun = {pool.submit(test.run, slow * covered[test.name]["seconds"] +
+                             SLOW_S, stop): test for test in tests}
+        for done in as_completed(begun):
+            if not done.result():
+                stop.set()
+                for other in begun:
+                    other.cancel()
+                return begun[done].name
+    return None
+
+
+def first_to_fail(tests, covered, options, build, end, slow=SLOW):
     """"unbuilt", the name of a test that failed, or None."""
     for at in range(0, len(tests), BATCH):
         some = tests[at:at + BATCH]
         goals = sorted({g for t in some for g in t.goals(build)})
         if ninja(TREE, build, goals, options.jobs).returncode != 0:
             return "unbuilt"
-        for test in some:
-            if time.monotonic() > end:
-                return None
-            seconds = covered[test.name]["seconds"]
-            if not test.run(SLOW * seconds + SLOW_S):
-                return test.name
+        failed = failing(some, covered, slow)
+        if failed is not None or time.monotonic() > end:
+            return failed
     return None
 
 
@@ -173,9 +188,14 @@ def outcome(mutant, tests, sanitized, covered, options):
     try:
         if is_refused(path, tests[0]):
             return "unbuilt"
-        return first_to_fail(reach, covered, options, tests[0], end) or \
-            first_to_fail(again, covered, options, sanitized[0], end) or \
-            "survived"
+        failed = first_to_fail(reach, covered, options, tests[0], end)
+        if failed is not None:
+            return failed
+        failed = first_to_fail(again, covered, options, sanitized[0], end,
+                               SLOW * SLOW)
+        if failed is None:
+            return "survived"
+        return failed if failed == "unbuilt" else f"sanitized {failed}"
     finally:
         write(path, whole)
 
@@ -239,7 +259,7 @@ def try_all(chosen, options):
                     options.jobs)
     builds = [(built("dev", options), options.tests),
               (built("asan", options, "-DWP_SANITIZE=address,undefined"),
-               "^unit/")]
+               "^(unit|integration)/")]
     tests, sanitized = [
         (build, [t for t in tests_of(build, pattern) if t.name in covered])
         for build, pattern in builds]
@@ -262,7 +282,7 @@ def main():
     parser.add_argument("--only", default="", metavar="PATH")
     parser.add_argument("--tests", default=TESTS, metavar="PATTERN",
                         help="their names, for ctest")
-    parser.add_argument("--integration", type=int, default=4,
+    parser.add_argument("--integration", type=int, default=6,
                         help="tests of that level for a mistake, at most")
     parser.add_argument("--seconds", type=int, default=600,
                         help="for the tests of one mistake")
