@@ -96,6 +96,11 @@ tell(struct wp_pools *pools, const struct wp_pool *pool, struct wp_slot_ref ref,
         if (tell_lease(pools, ref, &info, out)) {
             return true;
         }
+        /* Should it be nobody's after all, the store is asked: it may have no
+         * record of it. */
+        if (keeper) {
+            (void)wp_slot_control_change(slot, WP_CONTROL_ON_RECORD_UNUSED);
+        }
         /* What a claim brought is in it, and nobody was shown it: nobody else
          * may have it. */
         out->state = WP_RECORD_ENDED;

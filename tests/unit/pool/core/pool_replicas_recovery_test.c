@@ -273,6 +273,37 @@ the_lease_that_a_claim_has_now_is_told(void **state)
     replica_close(&a);
 }
 
+/* The store forgets it while a claim is asked for, which is refused: it is not
+ * told of, and nobody else could ever be granted it. */
+static void
+what_a_claim_had_for_a_moment_is_asked_for(void **state)
+{
+    struct replica a;
+    struct wp_rig_claim c;
+    uint8_t uid[WP_UID_LEN];
+    struct wp_slot_ref ref;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_settle(&a);
+    memcpy(uid, replica_store.records[0].uid, sizeof uid);
+    replica_store.ports[0].later = true;
+    wp_rig_claim_init(&c, "c1", "", 60 * WP_NS_PER_S, 0);
+    assert_int_equal(wp_pools_claim(a.pools, &c.claim), WP_PENDING);
+    replica_store.records[0].state = WP_RECORD_NONE;
+    assert_int_equal(replica_records(&a, false, WP_RECORD_OPEN), 0);
+    replica_store.ports[0].later = false;
+    replica_store.ports[0].fault = WP_UNAVAILABLE;
+    assert_int_equal(wp_model_answer(&replica_store, 0), 1);
+    assert_int_equal(c.claim.status, WP_UNAVAILABLE);
+    replica_store.ports[0].fault = WP_OK;
+    replica_settle(&a);
+    assert_false(wp_pools_seen(a.pools, uid, &ref));
+    assert_int_equal(replica_stats(&a).ready, 1);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_OPEN), 1);
+    replica_close(&a);
+}
+
 int
 main(void)
 {
@@ -292,6 +323,8 @@ main(void)
         cmocka_unit_test_setup(of_two_claims_with_one_fence_the_store_s_counts,
                                replica_set_up_shared),
         cmocka_unit_test_setup(the_lease_that_a_claim_has_now_is_told,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(what_a_claim_had_for_a_moment_is_asked_for,
                                replica_set_up_shared),
         cmocka_unit_test_setup(
             a_fence_that_the_store_gave_twice_is_the_later_claim_s,
