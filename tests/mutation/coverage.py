@@ -56,8 +56,6 @@ def cover(test, tree):
         passed = test.run(3 * test.limit_s, GCOV_PREFIX=prefix)
         seconds = os.times().elapsed - start
         found = executed(prefix, tree)
-    if not passed:
-        print(f"left out, it fails without a mistake: {test.name}", flush=True)
     return {"seconds": seconds, "passed": passed,
             "lines": {name: sorted(lines) for name, lines in found.items()}}
 
@@ -86,8 +84,15 @@ def keep(path, kept):
     os.replace(path + ".new", path)
 
 
+def is_learnt(kept, test, digests):
+    one = kept["tests"].get(test.name)
+    return one is not None and one["passed"] and \
+        one["digest"] == digests[test.name]
+
+
 def learn(path, tree, pattern, jobs):
-    """{test: {seconds, lines}}; each is run when it or the product changed.
+    """{test: {seconds, lines}}; each is run when it or the product changed,
+    or when it failed.
     What was learnt is kept meanwhile, so that one may stop and go on."""
     flush = path + ".flush.o"
     subprocess.run(["cc", "-fPIC", "-c", os.path.join(HERE, "flush.c"), "-o",
@@ -105,17 +110,20 @@ def learn(path, tree, pattern, jobs):
     kept = load(path)
     tests = tests_of(build, pattern)
     digests = {test.name: test.digest() for test in tests}
-    missing = [t for t in tests if
-               kept["tests"].get(t.name, {}).get("digest") != digests[t.name]]
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        begun = {pool.submit(cover, test, tree): test for test in missing}
-        for at, done in enumerate(as_completed(begun)):
-            test = begun[done]
-            print(f"learnt what {test.name} executes, {at + 1} of "
-                  f"{len(missing)}", flush=True)
-            kept["tests"][test.name] = dict(done.result(),
-                                            digest=digests[test.name])
-            if at % KEEP == KEEP - 1 or at + 1 == len(missing):
-                keep(path, kept)
+    for workers in (SIDE_BY_SIDE, 1):  # What fails beside others, then alone.
+        missing = [t for t in tests if not is_learnt(kept, t, digests)]
+        with ThreadPoolExecutor(workers) as pool:
+            begun = {pool.submit(cover, test, tree): test for test in missing}
+            for at, done in enumerate(as_completed(begun)):
+                name = begun[done].name
+                print(f"learnt what {name} executes, {at + 1} of "
+                      f"{len(missing)}", flush=True)
+                kept["tests"][name] = dict(done.result(), digest=digests[name])
+                if at % KEEP == KEEP - 1 or at + 1 == len(missing):
+                    keep(path, kept)
+    for test in tests:
+        if not is_learnt(kept, test, digests):
+            print(f"left out, it fails without a mistake: {test.name}",
+                  flush=True)
     return {test.name: kept["tests"][test.name] for test in tests
-            if kept["tests"][test.name]["passed"]}
+            if is_learnt(kept, test, digests)}

@@ -142,18 +142,53 @@ def is_refused(path, build):
     return False
 
 
-def failing(tests, covered, slow):
-    """One that fails, which ends the others, or None; they run side by side."""
+def limit_s(test, covered, slow):
+    return slow * covered[test.name]["seconds"] + SLOW_S
+
+
+def suspect(tests, covered, slow):
+    """One that fails beside the others, which it ends, or None."""
     stop = threading.Event()
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        begun = {pool.submit(test.run, slow * covered[test.name]["seconds"] +
-                             SLOW_S, stop): test for test in tests}
+        begun = {pool.submit(test.run, limit_s(test, covered, slow), stop): test
+                 for test in tests}
         for done in as_completed(begun):
             if not done.result():
                 stop.set()
                 for other in begun:
                     other.cancel()
-                return begun[done].name
+                return begun[done]
+    return None
+
+
+def limit_s(test, covered, slow):
+    return slow * covered[test.name]["seconds"] + SLOW_S
+
+
+def suspect(tests, covered, slow):
+    """One that fails beside the others, which it ends, or None."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        begun = {pool.submit(test.run, limit_s(test, covered, slow), stop): test
+                 for test in tests}
+        for done in as_completed(begun):
+            if not done.result():
+                stop.set()
+                for other in begun:
+                    other.cancel()
+                return begun[done]
+    return None
+
+
+def failing(tests, covered, slow):
+    """The name of one that fails, alone too, or None."""
+    while tests:
+        test = suspect(tests, covered, slow)
+        if test is None:
+            return None
+        if not test.run(limit_s(test, covered, slow)):
+            return test.name
+        tests = [other for other in tests if other is not test]
     return None
 
 
@@ -166,7 +201,7 @@ def first_to_fail(tests, covered, options, build, end, slow=SLOW):
             return "unbuilt"
         failed = failing(some, covered, slow)
         if failed is not None or time.monotonic() > end:
-            return failed
+            return failed and failed.name
     return None
 
 
