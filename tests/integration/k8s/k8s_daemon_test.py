@@ -126,7 +126,6 @@ class Templates(Case):
         eventually(lambda: self.notes("SandboxTemplate", "free", "TierWeakened"),
                    "the event of the installation's tier")
         self.assertEqual(self.notes("SandboxTemplate", "bare", "TierWeakened"), [])
-        self.stop_all()
 
     def checks(self):
         return [one for one in self.api.control("requests")
@@ -167,7 +166,6 @@ class Templates(Case):
                                           "WarmPoolProgressing"),
                        f"the pool {name} gets on")
         self.assertEqual(len(self.checks()), asked + len(self.MISTAKES))
-        self.stop_all()
 
     def test_a_quota_is_not_taken_for_a_mistake(self):
         self.fault(verbs="CHECK", kind="pods", action="status", code=403,
@@ -888,7 +886,6 @@ class Kills(Case):
         for _ in range(5):
             self.stop_all()
             daemon.start()
-        self.stop_all()
 
     def test_seed_1(self):
         self.run_once(1)

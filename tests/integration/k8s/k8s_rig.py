@@ -140,15 +140,22 @@ class Case(unittest.TestCase):
         return daemon
 
     def stop_all(self):
-        """Properly, so that a sanitizer has its say."""
         for daemon in self.daemons:
-            self.assertEqual(daemon.stop(), 0, daemon.messages()[-2000:])
+            self.stop(daemon)
+
+    def stop(self, daemon):
+        """Properly, so that a sanitizer has its say."""
+        self.assertEqual(daemon.stop(), 0, daemon.messages()[-2000:])
 
     def clean(self, daemon):
-        if self.failed():
-            print(f"--- {self.id()}: the end of a daemon's log\n"
-                  + daemon.messages()[-4000:])
-        daemon.clean()
+        try:
+            if daemon.process.poll() is None and not self.failed():
+                self.stop(daemon)
+        finally:
+            if self.failed():
+                print(f"--- {self.id()}: the end of a daemon's log\n"
+                      + daemon.messages()[-4000:])
+            daemon.clean()
 
     def failed(self):
         result = self._outcome.result

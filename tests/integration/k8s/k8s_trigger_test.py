@@ -106,7 +106,6 @@ class Triggers(k8s_rig.Case):
                  for daemon in daemons * 3}
         self.assertEqual(len(names), 6)
         self.wait_ready(*names)
-        self.stop_all()
 
     def test_refusals(self):
         self.make_pool()

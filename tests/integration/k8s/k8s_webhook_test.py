@@ -61,7 +61,6 @@ class Webhook(k8s_rig.Case):
                 "sandboxTemplateRef": {"name": "t"}, "warmpool": "default"})
         code, text = self.ask(url + "/convert", review([{"kind": "Pod"}]))
         self.assertEqual(json.loads(text)["response"]["result"]["status"], "Failure")
-        self.stop_all()
 
     def test_what_it_refuses(self):
         url = self.begin()
@@ -74,7 +73,6 @@ class Webhook(k8s_rig.Case):
         self.assertNotEqual(self.ask(url.replace("https", "http") + "/convert",
                                      review([]))[0], "200")
         self.assertEqual(self.ask(url + "/convert", review([]))[0], "200")
-        self.stop_all()
 
 
 if __name__ == "__main__":
