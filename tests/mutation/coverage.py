@@ -48,12 +48,21 @@ def executed(prefix, tree):
     return out
 
 
-def cover(test, tree):
+def write_compiler(folder):
+    """One for tests that link the client library."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.open(os.path.join(folder, "cc"), os.O_WRONLY | os.O_CREAT,
+                      0o755), "w", encoding="ascii") as script:
+        script.write('#!/bin/sh\nexec /usr/bin/cc "$@" -lgcov\n')
+
+
+def cover(test, tree, bins):
     """{file: [lines]} that the test executes, and how long it takes."""
     with tempfile.TemporaryDirectory() as prefix:
         os.chmod(prefix, 0o777)  # Some processes of a test are nobody.
         start = os.times().elapsed
-        passed = test.run(3 * test.limit_s, GCOV_PREFIX=prefix)
+        passed = test.run(3 * test.limit_s, GCOV_PREFIX=prefix, PATH=bins +
+                          os.pathsep + os.environ["PATH"])
         seconds = os.times().elapsed - start
         found = executed(prefix, tree)
     return {"seconds": seconds, "passed": passed,
@@ -103,6 +112,7 @@ def learn(path, tree, pattern, jobs):
                       "-DCMAKE_EXE_LINKER_FLAGS="
                       f"--coverage -Wl,--wrap=_exit {flush}",
                       "-DCMAKE_SHARED_LINKER_FLAGS=--coverage")
+    write_compiler(path + ".bin")
     os.environ["WP_COVER_ROOT"] = tree
     done = ninja(tree, build, [], jobs)
     if done.returncode != 0:
@@ -113,7 +123,8 @@ def learn(path, tree, pattern, jobs):
     for workers in (SIDE_BY_SIDE, 1):  # What fails beside others, then alone.
         missing = [t for t in tests if not is_learnt(kept, t, digests)]
         with ThreadPoolExecutor(workers) as pool:
-            begun = {pool.submit(cover, test, tree): test for test in missing}
+            begun = {pool.submit(cover, test, tree,
+                                 path + ".bin"): test for test in missing}
             for at, done in enumerate(as_completed(begun)):
                 name = begun[done].name
                 print(f"learnt what {name} executes, {at + 1} of "

@@ -201,7 +201,7 @@ def first_to_fail(tests, covered, options, build, end, slow=SLOW):
             return "unbuilt"
         failed = failing(some, covered, slow)
         if failed is not None or time.monotonic() > end:
-            return failed and failed.name
+            return failed
     return None
 
 

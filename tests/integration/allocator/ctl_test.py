@@ -101,14 +101,16 @@ class Daemon:
         return pool["sandboxes"]["ready"] == pool["sandboxes"]["target"]
 
     def stop(self):
+        code = 0
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(PATIENCE)
+                code = self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
         shutil.rmtree(self.dir, ignore_errors=True)
+        assert code in (0, -signal.SIGTERM), f"warmpoold ended with {code}"
 
 
 class CtlCase(unittest.TestCase):

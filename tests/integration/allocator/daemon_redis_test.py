@@ -20,8 +20,8 @@ import grpc
 
 from daemon_lease_test import (LeaseDaemon, ServesFirstTests, claim_info,
                                renew)
-from daemon_test import (MANIFEST, PATIENCE, alive, eventually, host_can,
-                         metrics, pb, tell_if_failed)
+from daemon_test import (MANIFEST, PATIENCE, alive, end_each, eventually,
+                         host_can, metrics, pb)
 
 
 class Redis:
@@ -87,9 +87,7 @@ class Rig(unittest.TestCase):
         self.addCleanup(self.clean)
 
     def clean(self):
-        tell_if_failed(self, self.daemons)
-        for daemon in self.daemons:
-            daemon.stop(signal.SIGKILL)
+        end_each(self, self.daemons)
         last = LeaseDaemon("--lease-store=memory", *self.flags,
                            directory=self.dir, replicas=0)
         eventually(lambda: last.process.poll() is not None or last.ready(),

@@ -22,8 +22,8 @@ RETRACE = sys.argv.pop(4)
 import grpc  # noqa: E402
 
 from daemon_redis_test import Rig as RedisRig  # noqa: E402
-from daemon_test import (MANIFEST, PATIENCE, POOL, Daemon, eventually,  # noqa
-                         metrics, pb, tell_if_failed)
+from daemon_test import (MANIFEST, PATIENCE, POOL, Daemon, end_each,  # noqa
+                         eventually, metrics, pb)
 
 OBJECTIVE = {"objective": "99%", "max": "60"}
 
@@ -83,9 +83,7 @@ class ScaleTest(unittest.TestCase):
         self.addCleanup(self.clean)
 
     def clean(self):
-        tell_if_failed(self, self.daemons)
-        for daemon in self.daemons:
-            daemon.stop(signal.SIGKILL)
+        end_each(self, self.daemons)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def start(self, policy, *flags, store="sqlite", **more):

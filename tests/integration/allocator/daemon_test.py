@@ -28,6 +28,7 @@ sys.path.insert(0, GENERATED)
 from warmpool.v1 import allocator_pb2 as pb  # noqa: E402
 
 PATIENCE = 90  # Of an awaited event; a sanitizer's build is slow.
+ENDS_WITHIN_S = 10  # The store that it would ask may be gone.
 MANIFEST = os.path.join(DEPLOY, "examples", "quickstart.yaml")
 POOL = pb.PoolRef(name="quickstart")
 NO_DESCRIPTORS = ("not ready: no connection can be accepted for want of "
@@ -177,9 +178,29 @@ class Daemon:
         self.log.close()
         return code
 
+    def end(self):
+        """By SIGTERM, so that a sanitizer has its say, or by force. "", or what
+        is wrong with that; nothing is with one that does not heed it yet."""
+        code = 0
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = self.process.wait(ENDS_WITHIN_S)
+        self.stop(signal.SIGKILL)
+        return "" if code in (0, -signal.SIGTERM) else \
+            f"exit code {code}\n{self.messages()[-4000:]}"
+
     def clean(self):
-        self.stop()
+        wrong = self.end()
         shutil.rmtree(self.dir, ignore_errors=True)
+        assert not wrong, wrong
+
+
+def end_each(test, daemons):
+    tell_if_failed(test, daemons)
+    for wrong in filter(None, [daemon.end() for daemon in daemons]):
+        test.addCleanup(test.fail, wrong)
 
 
 def tell_if_failed(test, daemons):
@@ -193,9 +214,7 @@ def tell_if_failed(test, daemons):
 
 def end_all(test, daemons, directory, *flags):
     """Ends what a test left running, through a daemon of its own."""
-    tell_if_failed(test, daemons)
-    for daemon in daemons:
-        daemon.stop(signal.SIGKILL)
+    end_each(test, daemons)
     if os.path.isdir(os.path.join(directory, "s")):
         last = Daemon("--lease-store=memory", *flags, directory=directory,
                       replicas=0)

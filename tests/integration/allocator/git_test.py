@@ -23,7 +23,7 @@ import grpc
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "../../support/git"))
 
-from daemon_test import POOL, Daemon, eventually, host_can, pb, tell_if_failed
+from daemon_test import POOL, Daemon, end_each, eventually, host_can, pb
 from git_rig import BACKEND, Repository, Server, git, hang, redirect, say
 
 CTL = os.path.abspath(sys.argv[4])
@@ -74,8 +74,7 @@ class Git(unittest.TestCase):
 
     def clean(self):
         if self.daemon is not None:
-            tell_if_failed(self, [self.daemon])
-            self.daemon.stop()
+            end_each(self, [self.daemon])
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def start(self, *flags):

@@ -48,7 +48,7 @@ class Bind(unittest.TestCase):
     def start(self, digest=hashlib.sha256(TOKEN.encode()).hexdigest()):
         server = Server("--bound-dir", self.bound, workspace=self.workspace,
                         env={"WARMPOOL_RUNTIME_TOKEN_DIGEST": digest})
-        self.addCleanup(server.stop)
+        self.addCleanup(lambda: self.assertEqual(server.stop(), 0))
         return server
 
     def bind(self, server, parcel, fingerprint="0123456789abcdef",
@@ -196,7 +196,7 @@ class Bind(unittest.TestCase):
 
     def test_without_a_digest_no_identity(self):
         server = Server("--bound-dir", self.bound, workspace=self.workspace)
-        self.addCleanup(server.stop)
+        self.addCleanup(lambda: self.assertEqual(server.stop(), 0))
         self.assertEqual(self.identify(server)[0], 403)
 
     def test_garbage(self):

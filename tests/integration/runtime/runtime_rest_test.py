@@ -80,7 +80,7 @@ class Token(unittest.TestCase):
     def start(self, **env):
         server = Server(env={"WARMPOOL_RUNTIME_TOKEN_DIGEST": self.DIGEST,
                              **env})
-        self.addCleanup(server.stop)
+        self.addCleanup(lambda: self.assertEqual(server.stop(), 0))
         return server
 
     def statuses(self, server, token):

@@ -203,7 +203,7 @@ class Descriptors(RestCase):
 class Limits(unittest.TestCase):
     def test_too_long(self):
         server = Server("--upload-max", "2048")
-        self.addCleanup(server.stop)
+        self.addCleanup(lambda: self.assertEqual(server.stop(), 0))
         status, _, data = server.request("PUT", "/v1/files/x", b"y" * 4096,
                                          headers={})
         self.assertEqual((status, json.loads(data)["code"]),
@@ -216,7 +216,7 @@ class Limits(unittest.TestCase):
             "WARMPOOL_RUNTIME_TOKEN_DIGEST":
                 hashlib.sha256(token.encode()).hexdigest(),
             "WARMPOOL_RUNTIME_TOKEN_FOR": "all"})
-        self.addCleanup(server.stop)
+        self.addCleanup(lambda: self.assertEqual(server.stop(), 0))
         for path in ("/v1/files/", "/v1/metadata"):
             self.assertEqual(server.request("GET", path)[0], 401)
             self.assertEqual(server.request(
@@ -278,7 +278,7 @@ class About(unittest.TestCase):
         server = Server(env={"SANDBOX_ID": "s-1", "SANDBOX_API_KEY": "hidden",
                              "SANDBOX_PATH_AUTHORITY": "hidden",
                              "OTHER": "hidden"})
-        self.addCleanup(server.stop)
+        self.addCleanup(lambda: self.assertEqual(server.stop(), 0))
         health = server.get_json("/v1/health")[1]
         self.assertEqual(health["status"], "ok")
         self.assertGreaterEqual(health["uptime_seconds"], 0)
