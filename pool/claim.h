@@ -17,22 +17,6 @@
 #include "pool/lease_store.h"
 #include "pool/limits.h"
 
-/* How a claim was served. */
-enum wp_served {
-    WP_SERVED_WARM = 1,   /* From the ready queue at once. */
-    WP_SERVED_QUEUED = 2, /* After waiting, by one already in the making. */
-    WP_SERVED_COLD = 3,   /* By a sandbox made after the claim came. */
-};
-
-/* "warm", "queued", "cold"; "-" for what is none of them. */
-static inline const char *
-wp_served_text(unsigned served)
-{
-    static const char *const texts[] = {"-", "warm", "queued", "cold"};
-
-    return texts[served <= WP_SERVED_COLD ? served : 0];
-}
-
 /* Which bound of its tenant's quota a claim was refused for. */
 enum wp_quota_kind {
     WP_QUOTA_NOT = 0, /* None. */

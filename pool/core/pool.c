@@ -131,6 +131,11 @@ wp_pools_create(const struct wp_pools_config *config, struct wp_err *err)
     wp_rng_init(&pools->rng, config->seed);
     pools->name_key = (struct wp_hash_key){wp_rng_next(&pools->rng),
                                            wp_rng_next(&pools->rng)};
+    if (pools->shared) {
+        pools->grant_mark =
+            1 + (uint32_t)(wp_siphash128(pools->name_key, "grant", 5).low %
+                           WP_RECORD_MARK_MAX);
+    }
     atomic_init(&pools->marked, WP_SLOT_NONE);
     atomic_init(&pools->wall_offset_ns, wp_clock_wall_offset_ns(config->clock));
     for (size_t i = 0; i < WP_CHANGE_STRIPES; i++) {

@@ -365,7 +365,7 @@ commit(struct wp_claim *claim, struct wp_slot_ref ref)
     op->fence = g->fence;
     op->deadline_wall_ms = g->deadline_wall_ms;
     op->granted_wall_ms = wp_pools_wall_ms(pools, claim->arrived_ns);
-    op->served = g->served;
+    op->served = wp_record_served_pack(g->served, pools->grant_mark);
     op->pool_namespace = claim->pool_namespace;
     op->pool = claim->pool;
     op->sandbox = wp_str_from(g->sandbox);

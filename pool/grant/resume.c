@@ -29,7 +29,7 @@ show(struct wp_claim *claim, struct wp_slot_ref ref,
     if (wp_pools_claim_of(pool->pools, ref, &view)) {
         (void)!wp_claim_table_share(&pool->pools->claims, view.ref);
     }
-    claim->grant.served = (enum wp_served)record->served;
+    claim->grant.served = wp_record_served(record->served);
     claim->grant.waited_ns = 0;
     claim->replayed = true;
     return wp_slot_state(&pool->pools->slots, ref) == WP_SLOT_LOST
@@ -49,7 +49,7 @@ take_over(struct wp_claim *claim, struct wp_slot_ref ref,
     atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->claim_entry,
                           entry.index, memory_order_relaxed);
     if (wp_claim_table_hold(&pools->claims, entry, ref, record->granted_wall_ms,
-                            (int)record->served)) {
+                            (int)wp_record_served(record->served))) {
         wp_claim_notify_followers(pool, claim->entry, NULL);
     }
     return show(claim, ref, record);

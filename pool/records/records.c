@@ -63,7 +63,7 @@ lead_claim(struct wp_pools *pools, const struct wp_pool *pool,
     atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->claim_entry,
                           claim.index, memory_order_relaxed);
     if (wp_claim_table_hold(&pools->claims, claim, ref, record->granted_wall_ms,
-                            (int)record->served)) {
+                            (int)wp_record_served(record->served))) {
         wp_claim_notify_followers(wp_pools_at(pools, pool->index),
                                   wp_claim_ref_pack(claim), NULL);
     }
@@ -493,6 +493,7 @@ is_unshown(struct wp_pools *pools, const struct wp_slot *slot,
     struct wp_hash128 hash;
 
     if (record->state != WP_RECORD_HELD ||
+        wp_record_mark(record->served) != pools->grant_mark ||
         record->fence !=
             atomic_load_explicit(&slot->fence, memory_order_relaxed) ||
         record->deadline_wall_ms !=

@@ -184,6 +184,7 @@ struct wp_pools {
     struct wp_expired expired;
     struct wp_token_key token_key;
     struct wp_hash_key name_key; /* For the suffixes of sandbox names. */
+    uint32_t grant_mark;         /* Of this process; 0 unless shared. */
     bool durable;                /* What the store says of itself. */
     bool shared;
     bool mapped;            /* Durable, or with a foreign backend. */

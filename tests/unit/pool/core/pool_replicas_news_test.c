@@ -284,6 +284,37 @@ a_follower_asks_for_what_lingers(void **state)
     replica_close(&a);
 }
 
+/* Somebody edited the record, or a later version wrote it. */
+static void
+a_way_of_serving_that_is_none_counts_as_warm(void **state)
+{
+    static const uint32_t told[] = {0, 4, 255, 256, UINT32_MAX};
+    struct wp_claim_info info;
+    struct wp_rig_claim again;
+    struct replica a;
+    struct replica b;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(told); i++) {
+        struct wp_rig_claim c;
+
+        (void)replica_set_up_shared(NULL);
+        replica_open(&a, 0, 1, true);
+        replica_settle(&a);
+        assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+        replica_store.records[0].served = told[i];
+        replica_open(&b, 1, 1, false);
+        replica_settle(&b);
+        assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                         WP_OK);
+        assert_int_equal(info.served, WP_SERVED_WARM);
+        assert_int_equal(replica_claim(&b, &again, "c1"), WP_OK);
+        assert_int_equal(again.claim.grant.served, WP_SERVED_WARM);
+        replica_close(&b);
+        replica_close(&a);
+    }
+}
+
 int
 main(void)
 {
@@ -304,6 +335,8 @@ main(void)
         cmocka_unit_test_setup(a_follower_asks_for_what_should_be_over,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_follower_asks_for_what_lingers,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_way_of_serving_that_is_none_counts_as_warm,
                                replica_set_up_shared),
     };
 

@@ -398,19 +398,18 @@ a_grant_that_its_own_replica_has_shown_is_not_undone(void **state)
 /* A grant here had no answer and no effect; another replica granted the
  * sandbox, by the very fence and until the very deadline. */
 static void
-what_another_replica_granted_is_not_taken_back(void **state)
+grant_beside_a_lost_one(const char *lost_id)
 {
     struct replica a;
     struct replica b;
     struct wp_rig_claim lost;
     struct wp_rig_claim c;
 
-    (void)state;
     replica_open(&a, 0, 1, true);
     replica_open(&b, 1, 1, false);
     replica_settle_both(&a, &b);
     replica_store.ports[0].fault = WP_UNKNOWN_OUTCOME;
-    assert_int_equal(replica_claim(&a, &lost, "lost"), WP_UNAVAILABLE);
+    assert_int_equal(replica_claim(&a, &lost, lost_id), WP_UNAVAILABLE);
     replica_store.ports[0].fault = WP_OK;
     assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
     replica_settle_both(&a, &b);
@@ -419,6 +418,21 @@ what_another_replica_granted_is_not_taken_back(void **state)
     assert_int_equal(replica_change(&a, &c, true, NULL), WP_OK);
     replica_close(&b);
     replica_close(&a);
+}
+
+static void
+what_another_replica_granted_is_not_taken_back(void **state)
+{
+    (void)state;
+    grant_beside_a_lost_one("lost");
+}
+
+/* Its client asked both. */
+static void
+what_another_replica_granted_the_same_claim_is_not_either(void **state)
+{
+    (void)state;
+    grant_beside_a_lost_one("c1");
 }
 
 /* Its client has gone while the store was asked, has repeated it at another
@@ -491,6 +505,9 @@ main(void)
             replica_set_up_shared),
         cmocka_unit_test_setup(what_another_replica_granted_is_not_taken_back,
                                replica_set_up_shared),
+        cmocka_unit_test_setup(
+            what_another_replica_granted_the_same_claim_is_not_either,
+            replica_set_up_shared),
         cmocka_unit_test_setup(who_has_gone_is_granted_nothing,
                                replica_set_up_shared),
     };
