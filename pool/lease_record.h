@@ -64,10 +64,11 @@ struct wp_lease_record {
     char lost_reason[WP_REASON_MAX + 1];
 };
 
-/* How a claim was served, and a mark of the process that granted it: two replicas
- * may grant one claim the same sandbox in the same millisecond, and each has to
- * know whose grant the store took. mark: up to WP_RECORD_MARK_MAX; 0: of none. */
-#define WP_RECORD_MARK_MAX 0xffffffU
+/* How a claim was served, and a mark of the process that granted it: two
+ * replicas may grant one claim the same sandbox in the same millisecond, and
+ * each has to know whose grant the store took. mark: up to WP_RECORD_MARK_MAX;
+ * 0: of none. */
+#define WP_RECORD_MARK_MAX 0x3fffffU
 
 static inline uint32_t
 wp_record_served_pack(enum wp_served served, uint32_t mark)
@@ -79,7 +80,7 @@ wp_record_mark(uint32_t packed)
 {
     return packed >> 8;
 }
-/* What is none of them, in a record that somebody has edited, counts as WARM. */
+/* What is none, in a record that somebody has edited, counts as WARM. */
 static inline enum wp_served
 wp_record_served(uint32_t packed)
 {

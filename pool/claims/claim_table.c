@@ -14,7 +14,12 @@
 
 enum {
     ENTRIES_PER_BUCKET = 2,
+    GRANTED_BITS = 42, /* Milliseconds since 1970. */
 };
+#define GRANTED_MAX ((UINT64_C(1) << GRANTED_BITS) - 1)
+
+_Static_assert(WP_RECORD_MARK_MAX <= UINT64_MAX >> GRANTED_BITS,
+               "a mark fits beside the time");
 
 _Static_assert(WP_CLAIM_ID_MAX % 8 == 0 && (WP_TENANT_MAX + 1) % 8 == 0,
                "texts are whole words");
@@ -150,6 +155,15 @@ meta_account(uint64_t meta)
     return (uint32_t)(meta >> 40);
 }
 
+static uint64_t
+granted_make(int64_t wall_ms, uint32_t mark)
+{
+    uint64_t ms = wall_ms < 0 ? 0 : (uint64_t)wall_ms;
+
+    return (uint64_t)(mark & WP_RECORD_MARK_MAX) << GRANTED_BITS |
+           (ms < GRANTED_MAX ? ms : GRANTED_MAX);
+}
+
 /* All stores are releases: see claim_set.c and wp_claim_table_read. */
 static void
 entry_fill(struct wp_claim_entry *entry, const struct wp_claim_key *key,
@@ -262,23 +276,25 @@ wp_claim_table_find(struct wp_claim_table *table, struct wp_hash128 hash,
 bool
 wp_claim_table_hold(struct wp_claim_table *table, struct wp_claim_ref ref,
                     struct wp_slot_ref slot, int64_t granted_wall_ms,
-                    int served)
+                    uint32_t served)
 {
     struct wp_claim_entry *entry;
     uint64_t meta;
     uint64_t word;
 
-    WP_ASSERT(ref.index < table->claims_max && served > 0 && served < 256);
+    WP_ASSERT(ref.index < table->claims_max);
     entry = &table->entries[ref.index];
     word = load_acquire(&entry->word);
     WP_ASSERT(generation_of(word) == ref.generation &&
               state_of(word) == ENTRY_PENDING);
     atomic_store_explicit(&entry->slot, wp_slot_ref_pack(slot),
                           memory_order_release);
-    atomic_store_explicit(&entry->granted_wall_ms, (uint64_t)granted_wall_ms,
+    atomic_store_explicit(&entry->granted,
+                          granted_make(granted_wall_ms, wp_record_mark(served)),
                           memory_order_release);
     meta = atomic_load_explicit(&entry->meta, memory_order_relaxed);
-    atomic_store_explicit(&entry->meta, meta | (uint64_t)served << 16,
+    atomic_store_explicit(&entry->meta,
+                          meta | (uint64_t)wp_record_served(served) << 16,
                           memory_order_release);
     /* Release publishes the fields: pairs with the acquire in read. Acquire:
      * who set the followers flag wrote its list before. */
@@ -419,6 +435,7 @@ entry_copy(const struct wp_claim_entry *entry, uint64_t word,
     uint64_t meta = load_acquire(&entry->meta);
     size_t claim_len = (meta >> 24) & 0xff;
     size_t tenant_len = (meta >> 32) & 0xff;
+    uint64_t granted;
 
     out->held = state_of(word) == ENTRY_HELD;
     out->hash.low = load_acquire(&entry->hash[0]);
@@ -430,8 +447,11 @@ entry_copy(const struct wp_claim_entry *entry, uint64_t word,
     out->served = 0;
     if (out->held) {
         out->slot = wp_slot_ref_unpack(load_acquire(&entry->slot));
-        out->granted_wall_ms = (int64_t)load_acquire(&entry->granted_wall_ms);
-        out->served = (int)((meta >> 16) & 0xff);
+        granted = load_acquire(&entry->granted);
+        out->granted_wall_ms = (int64_t)(granted & GRANTED_MAX);
+        out->served =
+            wp_record_served_pack((enum wp_served)((meta >> 16) & 0xff),
+                                  (uint32_t)(granted >> GRANTED_BITS));
     }
     words_load(entry->claim_id, out->claim_id, claim_len);
     words_load(entry->tenant, out->tenant, tenant_len);

@@ -30,6 +30,7 @@
 #include "pool/base/siphash.h"
 #include "pool/base/str.h"
 #include "pool/claims/accounts.h"
+#include "pool/lease_record.h"
 #include "pool/limits.h"
 #include "pool/slot_ref.h"
 
@@ -60,8 +61,8 @@ struct wp_claim_entry {
     _Atomic(uint64_t) hash[2];
     _Atomic(uint64_t) fingerprint;
     _Atomic(uint64_t) slot;
-    _Atomic(uint64_t) granted_wall_ms;
-    _Atomic(uint64_t) meta; /* Pool, how served, texts' lengths, account. */
+    _Atomic(uint64_t) granted; /* When, and the mark of who did. */
+    _Atomic(uint64_t) meta;    /* Pool, how served, texts' lengths, account. */
     _Atomic(uint64_t) claim_id[WP_CLAIM_ID_MAX / 8];
     _Atomic(uint64_t) tenant[(WP_TENANT_MAX + 1) / 8];
 };
@@ -105,7 +106,7 @@ struct wp_claim_view {
     uint32_t pool_index;
     struct wp_slot_ref slot;
     int64_t granted_wall_ms;
-    int served; /* enum wp_served; 0 while pending. */
+    uint32_t served; /* See wp_record_served_pack; 0 while pending. */
     char claim_id[WP_CLAIM_ID_MAX + 1];
     char tenant[WP_TENANT_MAX + 1];
 };
@@ -135,12 +136,15 @@ WP_MUST_CHECK enum wp_claim_begin
 wp_claim_table_begin(struct wp_claim_table *table,
                      const struct wp_claim_key *key, struct wp_claim_ref *ref);
 
-/* PENDING -> HELD. By the owner, once (asserted). True: followers wait for the
- * outcome and must be told now. Release, paired with the acquire in read. */
+/* PENDING -> HELD. By the owner, once (asserted). served as in a record; a time
+ * that is no point between 1970 and 2109 becomes the nearest that is. True:
+ * followers wait for the outcome and must be told now. Release, paired with the
+ * acquire in read. */
 WP_MUST_CHECK bool wp_claim_table_hold(struct wp_claim_table *table,
                                        struct wp_claim_ref ref,
                                        struct wp_slot_ref slot,
-                                       int64_t granted_wall_ms, int served);
+                                       int64_t granted_wall_ms,
+                                       uint32_t served);
 
 /* Ends the entry: its id is free for a new claim before this returns. True for
  * exactly one caller per entry; false when it has ended. *followers (may be

@@ -66,7 +66,7 @@ tell_lease(struct wp_pools *pools, struct wp_slot_ref ref,
         memory_order_relaxed);
     out->granted_wall_ms = view.granted_wall_ms;
     out->fingerprint = view.fingerprint;
-    out->served = (uint32_t)view.served;
+    out->served = view.served;
     COPY_TEXT(out->claim_id, view.claim_id);
     COPY_TEXT(out->tenant, view.tenant);
     COPY_TEXT(out->lost_reason, info->lost_reason);

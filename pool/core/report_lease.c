@@ -76,7 +76,7 @@ wp_pools_report_lease(struct wp_pools *pools, struct wp_slot_ref ref)
         .deadline_wall_ms = deadline_wall_ms,
         .granted_wall_ms = view.granted_wall_ms,
         .fingerprint = view.fingerprint,
-        .served = (uint32_t)view.served,
+        .served = (uint32_t)wp_record_served(view.served),
         .freeze_after_ns = pool->spec.freeze_after_ns,
         .keep = keep,
     };

@@ -188,7 +188,7 @@ hold(struct wp_claim *claim)
     }
     followers = wp_claim_table_hold(
         &pools->claims, wp_claim_ref_unpack(claim->entry), grant->ref,
-        wp_pools_wall_ms(pools, claim->arrived_ns), (int)grant->served);
+        wp_pools_wall_ms(pools, claim->arrived_ns), claim->commit.served);
     /* A served claim is seen in the latencies before it is seen by its kind,
      * and in both when control looks. */
     wp_histogram_record(&pool->claim_latency, grant->waited_ns);
@@ -477,7 +477,7 @@ repeat(struct wp_claim *claim, struct wp_claim_ref ref, uint64_t fingerprint)
     if (state == WP_SLOT_LOST) {
         return wp_claim_answer(claim, WP_FAILED_PRECONDITION, WP_REASON_LOST);
     }
-    claim->grant.served = (enum wp_served)view.served;
+    claim->grant.served = wp_record_served(view.served);
     claim->grant.waited_ns = 0;
     claim->replayed = true;
     return wp_claim_answer(claim, WP_OK, NULL);

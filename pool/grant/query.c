@@ -24,7 +24,7 @@ fill_lease(struct wp_pools *pools, const struct wp_pool *pool,
     out->deadline_wall_ms =
         atomic_load_explicit(&slot->deadline_wall_ms, memory_order_relaxed);
     out->granted_wall_ms = view->granted_wall_ms;
-    out->served = (enum wp_served)view->served;
+    out->served = wp_record_served(view->served);
     out->lost = info.state == WP_SLOT_LOST;
     wp_pools_sandbox_name(pool, info.suffix, out->sandbox);
     memcpy(out->endpoint, info.endpoint, sizeof out->endpoint);

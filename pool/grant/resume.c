@@ -49,7 +49,7 @@ take_over(struct wp_claim *claim, struct wp_slot_ref ref,
     atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->claim_entry,
                           entry.index, memory_order_relaxed);
     if (wp_claim_table_hold(&pools->claims, entry, ref, record->granted_wall_ms,
-                            (int)wp_record_served(record->served))) {
+                            record->served)) {
         wp_claim_notify_followers(pool, claim->entry, NULL);
     }
     return show(claim, ref, record);

@@ -63,7 +63,7 @@ lead_claim(struct wp_pools *pools, const struct wp_pool *pool,
     atomic_store_explicit(&wp_slot_at(&pools->slots, ref.index)->claim_entry,
                           claim.index, memory_order_relaxed);
     if (wp_claim_table_hold(&pools->claims, claim, ref, record->granted_wall_ms,
-                            (int)wp_record_served(record->served))) {
+                            record->served)) {
         wp_claim_notify_followers(wp_pools_at(pools, pool->index),
                                   wp_claim_ref_pack(claim), NULL);
     }

@@ -264,12 +264,15 @@ reads_back_what_was_written(void **state)
     assert_false(view.held);
     assert_true(wp_slot_ref_eq(view.slot, WP_SLOT_REF_NONE));
     assert_int_equal(view.served, 0);
-    assert_false(wp_claim_table_hold(&table, ref, slot, 1234, SERVED));
+    assert_false(wp_claim_table_hold(
+        &table, ref, slot, 1234,
+        wp_record_served_pack(WP_SERVED_QUEUED, WP_RECORD_MARK_MAX)));
     assert_true(wp_claim_table_read(&table, ref, &view));
     assert_true(view.held && same(view.ref, ref));
     assert_true(wp_slot_ref_eq(view.slot, slot));
     assert_int_equal(view.granted_wall_ms, 1234);
-    assert_int_equal(view.served, SERVED);
+    assert_int_equal(wp_record_served(view.served), WP_SERVED_QUEUED);
+    assert_int_equal(wp_record_mark(view.served), WP_RECORD_MARK_MAX);
     assert_int_equal(view.fingerprint, 0xfeed);
     assert_int_equal(view.pool_index, 5);
     assert_string_equal(view.claim_id, id);
@@ -283,6 +286,33 @@ reads_back_what_was_written(void **state)
     assert_string_equal(view.claim_id, "s");
     assert_string_equal(view.tenant, "t");
     assert_int_equal(view.served, 0);
+}
+
+/* Whatever a record says: the mark beside it stays what it is. */
+static void
+a_time_is_kept_within_its_bounds(void **state)
+{
+    static const struct {
+        int64_t told, kept;
+    } times[] = {{-1, 0},
+                 {INT64_MIN, 0},
+                 {(INT64_C(1) << 42) - 1, (INT64_C(1) << 42) - 1},
+                 {INT64_C(1) << 42, (INT64_C(1) << 42) - 1},
+                 {INT64_MAX, (INT64_C(1) << 42) - 1}};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(times); i++) {
+        struct wp_claim_ref ref = begin_new("c");
+        struct wp_claim_view view;
+
+        assert_false(
+            wp_claim_table_hold(&table, ref, slot, times[i].told,
+                                wp_record_served_pack(WP_SERVED_WARM, 5)));
+        assert_true(wp_claim_table_read(&table, ref, &view));
+        assert_true(view.granted_wall_ms == times[i].kept);
+        assert_int_equal(wp_record_mark(view.served), 5);
+        assert_true(wp_claim_table_end(&table, ref, NULL));
+    }
 }
 
 /* A walk by index sees each live entry once. */
@@ -398,6 +428,8 @@ main(void)
                                         teardown),
         cmocka_unit_test(finds_all_while_buckets_split),
         cmocka_unit_test_setup_teardown(reads_back_what_was_written, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_time_is_kept_within_its_bounds, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(walks_over_live_entries, setup,
                                         teardown),
