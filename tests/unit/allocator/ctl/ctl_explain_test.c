@@ -108,10 +108,17 @@ static void
 outlook(void **state)
 {
     struct wp_scale_decision one = decision(WP_SCALE_FORECAST);
+    struct wp_scale_policy policy;
 
     (void)state;
+    wp_scale_policy_init(&policy);
     expect(&one, "Expected: 99.95 % of claims served at once; 12.5 ready on "
                  "average.");
+    assert_int_equal(wp_scale_policy_set(&policy, WP_STR("objective"),
+                                         WP_STR("99.9%"), NULL),
+                     WP_OK);
+    one.hit_rate = policy.hit_rate;
+    expect(&one, "Expected: 99.9 % of claims served at once; 12.5");
     one.hit_rate = 0.97;
     expect(&one, "Expected: 97.0 % of claims served at once, less than the "
                  "objective of 99.9 %; 12.5 ready on average.");

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -151,6 +152,24 @@ test_one_of_many_makes_the_file(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* Root may write any file: it does so as somebody else. */
+static void
+test_a_file_that_cannot_be_written(void **state)
+{
+    const unsigned other = geteuid() == 0 ? 65534 : geteuid();
+
+    (void)state;
+    sqlite_rig_open();
+    sqlite_rig_close();
+    assert_int_equal(chmod(sqlite_rig.path, 0400), 0);
+    assert_int_equal(chown(sqlite_rig.path, other, (gid_t)-1), 0);
+    assert_int_equal(chown(sqlite_rig.dir, other, (gid_t)-1), 0);
+    (void)setfsuid(other);
+    sqlite_rig_refused(WP_UNAVAILABLE, "cannot be written");
+    (void)setfsuid(geteuid());
+    assert_int_equal(chown(sqlite_rig.dir, geteuid(), (gid_t)-1), 0);
+}
+
 static void
 test_foreign_files_are_refused(void **state)
 {
@@ -243,6 +262,8 @@ main(void)
         cmocka_unit_test_setup(test_second_opener_is_refused,
                                sqlite_rig_set_up),
         cmocka_unit_test_setup(test_one_of_many_makes_the_file,
+                               sqlite_rig_set_up),
+        cmocka_unit_test_setup(test_a_file_that_cannot_be_written,
                                sqlite_rig_set_up),
         cmocka_unit_test_setup(test_foreign_files_are_refused,
                                sqlite_rig_set_up),
