@@ -29,8 +29,9 @@ def counted(prefix):
 
 
 def executed(prefix, tree):
-    """{file: lines} that the files of counts below prefix tell of."""
-    out = defaultdict(set)
+    """{file: lines} that the files of counts below prefix tell of, and of those
+    the ones that were executed."""
+    known, out = defaultdict(set), defaultdict(set)
     files = counted(prefix)
     for at in range(0, len(files), BATCH):
         said = subprocess.run(
@@ -43,9 +44,11 @@ def executed(prefix, tree):
                     record["current_working_directory"], source["file"]))
                 name = os.path.relpath(path, tree)
                 if name.startswith(PRODUCT) and name.endswith(".c"):
+                    known[name].update(line["line_number"] for line in
+                                       source["lines"])
                     out[name].update(line["line_number"] for line in
                                      source["lines"] if line["count"] > 0)
-    return out
+    return known, out
 
 
 def write_compiler(folder):
@@ -64,9 +67,10 @@ def cover(test, tree, bins):
         passed = test.run(3 * test.limit_s, GCOV_PREFIX=prefix, PATH=bins +
                           os.pathsep + os.environ["PATH"])
         seconds = os.times().elapsed - start
-        found = executed(prefix, tree)
-    return {"seconds": seconds, "passed": passed,
-            "lines": {name: sorted(lines) for name, lines in found.items()}}
+        known, found = executed(prefix, tree)
+    return known, {"seconds": seconds, "passed": passed,
+                   "lines": {name: sorted(lines)
+                             for name, lines in found.items()}}
 
 
 def digest():
@@ -82,9 +86,9 @@ def load(path):
     if os.path.exists(path):
         with open(path, encoding="utf-8") as handle:
             kept = json.load(handle)
-        if kept["product"] == digest():
+        if kept["product"] == digest() and "known" in kept:
             return kept
-    return {"product": digest(), "tests": {}}
+    return {"product": digest(), "tests": {}, "known": {}}
 
 
 def keep(path, kept):
@@ -100,8 +104,8 @@ def is_learnt(kept, test, digests):
 
 
 def learn(path, tree, pattern, jobs):
-    """{test: {seconds, lines}}; each is run when it or the product changed,
-    or when it failed.
+    """{test: {seconds, lines}}, and {file: the lines that code begins on};
+    each is run when it or the product changed, or when it failed.
     What was learnt is kept meanwhile, so that one may stop and go on."""
     flush = path + ".flush.o"
     subprocess.run(["cc", "-fPIC", "-c", os.path.join(HERE, "flush.c"), "-o",
@@ -129,7 +133,11 @@ def learn(path, tree, pattern, jobs):
                 name = begun[done].name
                 print(f"learnt what {name} executes, {at + 1} of "
                       f"{len(missing)}", flush=True)
-                kept["tests"][name] = dict(done.result(), digest=digests[name])
+                known, learnt = done.result()
+                kept["tests"][name] = dict(learnt, digest=digests[name])
+                for path_of, lines in known.items():
+                    kept["known"][path_of] = sorted(
+                        lines.union(kept["known"].get(path_of, ())))
                 if at % KEEP == KEEP - 1 or at + 1 == len(missing):
                     keep(path, kept)
     for test in tests:
@@ -137,4 +145,4 @@ def learn(path, tree, pattern, jobs):
             print(f"left out, it fails without a mistake: {test.name}",
                   flush=True)
     return {test.name: kept["tests"][test.name] for test in tests
-            if is_learnt(kept, test, digests)}
+            if is_learnt(kept, test, digests)}, kept["known"]

@@ -14,7 +14,7 @@ run takes longer, to learn which test executes which line (gcov); a test is run
 for that again when it or the product has changed. Needs what tests/run.sh
 installs.
 
-A mistake meets the quickest tests first, and at most --integration of those
+A mistake meets the most special tests first, and at most --integration of those
 that start processes; then, what gcov does not see, the tests that run the
 programs inside of sandboxes; then all of these as the sanitizers build them,
 which see what is lost or read too far. Tests run side by side. It has survived
@@ -105,18 +105,39 @@ def equivalents():
     return set(read(os.path.join(HERE, "equivalent.txt")).split("\n"))
 
 
-def reaching(mutant, tests, covered, most):
-    """The tests that execute the line, the quickest first; of those that start
-    processes so many at most."""
-    name, number, _, line = mutant
+def beginning(text, number, known):
+    """Where the statement begins that the line is a part of; None: it is no
+    statement, as in a table, and whoever executes the file may read it."""
+    lines = text.split("\n")
+    for at in range(number, 0, -1):
+        if at in known:
+            return None if ROW.match(lines[number - 1]) else at
+        if lines[at - 1][:1].strip(" \t{"):
+            return None
+    return None
+
+
+def weight(test, covered):
+    """The tests that execute little besides the line come first, and of those
+    that start processes the quick ones."""
+    one = covered[test.name]
+    return (test.integration, one["seconds"] if test.integration else
+            sum(map(len, one["lines"].values())))
+
+
+def reaching(mutant, tests, covered, known, most):
+    """The tests that execute the line; of those that start processes so many at
+    most."""
+    name, number, _, _ = mutant
+    begin = beginning(read(os.path.join(ROOT, name)), number,
+                      set(known.get(name, ())))
 
     def meets(test):
         lines = covered.get(test.name, {"lines": {}})["lines"].get(name, [])
-        # A row of a table is no code: whoever executes the file may read it.
-        return lines if ROW.match(line) else number in lines
+        return lines if begin is None else begin in lines
 
     reach = sorted((t for t in tests if meets(t)),
-                   key=lambda t: (t.integration, covered[t.name]["seconds"]))
+                   key=lambda test: weight(test, covered))
     plain = [t for t in reach if not t.integration]
     return reach[:len(plain) + most]
 
@@ -205,7 +226,7 @@ def first_to_fail(tests, covered, options, build, end, slow=SLOW):
     return None
 
 
-def outcome(mutant, tests, sanitized, covered, options):
+def outcome(mutant, tests, sanitized, covered, known, options):
     """"unbuilt", "unreached", "survived", or the name of a test that failed.
     tests and sanitized: a build folder, and its tests."""
     name, number, _, line = mutant
@@ -213,7 +234,7 @@ def outcome(mutant, tests, sanitized, covered, options):
     whole = read(path)
     lines = whole.split("\n")
     lines[number - 1] = line
-    reach = reaching(mutant, tests[1], covered, options.integration)
+    reach = reaching(mutant, tests[1], covered, known, options.integration)
     reach += inside(mutant, tests[1], reach)
     again = [t for t in sanitized[1] if t.name in {r.name for r in reach}]
     if not reach:
@@ -290,7 +311,7 @@ def try_all(chosen, options):
     end = time.monotonic() + 60 * options.minutes
     os.makedirs(WORK, exist_ok=True)
     copy_tree(TREE)
-    covered = learn(os.path.join(WORK, "coverage.json"), TREE, options.tests,
+    covered, known = learn(os.path.join(WORK, "coverage.json"), TREE, options.tests,
                     options.jobs)
     builds = [(built("dev", options), options.tests),
               (built("asan", options, "-DWP_SANITIZE=address,undefined"),
@@ -302,7 +323,7 @@ def try_all(chosen, options):
     for mutant in chosen:
         result = "not tried"
         if time.monotonic() < end:
-            result = outcome(mutant, tests, sanitized, covered, options)
+            result = outcome(mutant, tests, sanitized, covered, known, options)
             show(mutant, result)
         results.append((mutant, result))
     return results
