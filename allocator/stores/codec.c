@@ -225,7 +225,7 @@ take_claim(struct source *s, struct wp_lease_record *out)
 
     copy_text(&key, tenant, out->tenant, sizeof out->tenant);
     copy_text(&key, key.left, out->claim_id, sizeof out->claim_id);
-    s->ok = s->ok && key.ok;
+    s->ok = s->ok && key.ok && out->claim_id[0] != '\0';
     out->granted_wall_ms = (int64_t)take_digits(s, WP_LEASE_NUMBER_LEN);
     out->fingerprint = take_hex(s);
     served = take_digits(s, 10);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "pool/leases/rules.h"
+
 /* Every use of a row names its columns in this order. */
 #define COLUMNS                                                                \
     "uid, state, fence, deadline_wall_ms, granted_wall_ms, fingerprint, "      \
@@ -103,7 +105,7 @@ wp_lease_row_read(sqlite3_stmt *row, struct wp_lease_row *out)
         }
     }
     out->id = sqlite3_column_int64(row, WP_LEASE_ROW_ID);
-    return true;
+    return !wp_record_is_claimed(record->state) || record->claim_id[0] != '\0';
 }
 
 /* Reads the row with that id; state NONE when there is none. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "allocator/stores/codec.h"
+#include "pool/leases/rules.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -16,7 +17,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (wp_lease_unpack((struct wp_str){(const char *)data, size}, &record)) {
         size_t len = wp_lease_pack(&record, packed);
 
-        if (len != size || memcmp(packed, data, len) != 0) {
+        if (len != size || memcmp(packed, data, len) != 0 ||
+            (wp_record_is_claimed(record.state) &&
+             record.claim_id[0] == '\0')) {
             abort();
         }
     }

@@ -40,7 +40,8 @@ random_record(struct wp_rng *rng)
         record.granted_wall_ms = (int64_t)wp_rng_next(rng);
         record.fingerprint = wp_rng_next(rng);
         record.served = (uint32_t)wp_rng_next(rng);
-        RANDOM_TEXT(rng, record.claim_id);
+        record.claim_id[0] = 'c';
+        random_text(rng, record.claim_id + 1, sizeof record.claim_id - 2);
         RANDOM_TEXT(rng, record.tenant);
     }
     if (record.state == WP_RECORD_LOST) {
@@ -124,6 +125,22 @@ test_damaged_is_refused(void **state)
     assert_true(refused > 13000);
 }
 
+static void
+test_a_lease_of_no_claim_is_refused(void **state)
+{
+    struct wp_lease_record record = {.state = WP_RECORD_HELD};
+    char packed[WP_LEASE_PACKED_MAX];
+    size_t len;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        record.claim_id[0] = i == 0 ? '\0' : 'c';
+        len = wp_lease_pack(&record, packed);
+        assert_int_equal(wp_lease_unpack((struct wp_str){packed, len}, &record),
+                         i);
+    }
+}
+
 int
 main(void)
 {
@@ -131,6 +148,7 @@ main(void)
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_longest),
         cmocka_unit_test(test_damaged_is_refused),
+        cmocka_unit_test(test_a_lease_of_no_claim_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

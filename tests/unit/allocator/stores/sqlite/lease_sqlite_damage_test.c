@@ -67,6 +67,7 @@ test_edited_rows_are_told(void **state)
         "UPDATE lease SET uid = x'00' WHERE id = 2",
         "UPDATE lease SET served = -1 WHERE id = 2",
         "UPDATE lease SET endpoint = hex(zeroblob(60)) WHERE id = 2",
+        "UPDATE lease SET state = 2 WHERE id = 2", /* By no claim. */
     };
     struct wp_err err;
     int seen = 0;
