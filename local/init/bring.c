@@ -52,16 +52,18 @@ read_parcel(const struct wp_init *init, int fd, struct wp_taken *taken)
 {
     void *parcel = MAP_FAILED;
     struct stat st;
+    bool known;
     bool ok;
 
     if (init->untaken[0] != '\0') {
         (void)snprintf(taken->why, sizeof taken->why, "%s", init->untaken);
         return false;
     }
-    if (fstat(fd, &st) == 0 && st.st_size == 0) {
+    known = fstat(fd, &st) == 0;
+    if (known && st.st_size == 0) {
         return true; /* All of it came as trees. */
     }
-    if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= WP_PARCEL_MAX) {
+    if (known && st.st_size <= WP_PARCEL_MAX) {
         parcel = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     }
     if (parcel == MAP_FAILED) {

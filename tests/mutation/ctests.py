@@ -17,7 +17,7 @@ PROGRAMS = ["warmpoold", "warmpoolctl", "warmpool-init", "warmpool-fetch",
             "warmpool-runtime", "warmpool-egress", "static_server", "fake_api",
             "rpc_fixture"]
 
-SIDE_BY_SIDE = 6  # Most of them wait for processes most of the time.
+SIDE_BY_SIDE = 5  # Most of them wait for processes most of the time.
 LOOK_S = 0.2  # How often one that runs is looked at.
 
 

@@ -17,9 +17,10 @@ installs.
 A mistake meets the most special tests first, and at most --integration of those
 that start processes; then, what gcov does not see, the tests that run the
 programs inside of sandboxes; then all of these as the sanitizers build them,
-which see what is lost or read too far. Tests run side by side. It has survived
-when they are through, or when --seconds are over. --minutes bounds the whole
-run: what is not tried by then is counted as such.
+which see what is lost or read too far. Three mistakes are tried side by side,
+in trees of their own, and the tests of each. It has survived when they are
+through, or when --seconds are over. --minutes bounds the whole run: what is not
+tried by then is counted as such.
 
 Judged by people: a survivor may be a mistake that changes no behaviour. Those
 are listed in equivalent.txt beside this file (FILE: the mutated line) and not
@@ -27,6 +28,7 @@ counted. Exits with 1 when a survivor is not listed."""
 import argparse
 import json
 import os
+import queue
 import random
 import re
 import shlex
@@ -45,7 +47,7 @@ from tree import PRODUCT, ROOT, configure, copy_tree, ninja, product_files
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORK = os.path.join(ROOT, "build", "mutation")
-TREE = os.path.join(WORK, "tree")
+TREES = 3  # Mistakes that are tried side by side, each in a tree of its own.
 LAST = os.path.join(WORK, "survived.json")
 TESTS = "^(unit|sim|fuzz|integration)/"
 SLOW = 3  # A mutant may make a test this many times slower, and
@@ -213,12 +215,12 @@ def failing(tests, covered, slow):
     return None
 
 
-def first_to_fail(tests, covered, options, build, end, slow=SLOW):
+def first_to_fail(place, tests, build, covered, options, end, slow=SLOW):
     """"unbuilt", the name of a test that failed, or None."""
     for at in range(0, len(tests), BATCH):
         some = tests[at:at + BATCH]
         goals = sorted({g for t in some for g in t.goals(build)})
-        if ninja(TREE, build, goals, options.jobs).returncode != 0:
+        if ninja(place.tree, build, goals, options.jobs).returncode != 0:
             return "unbuilt"
         failed = failing(some, covered, slow)
         if failed is not None or time.monotonic() > end:
@@ -226,28 +228,27 @@ def first_to_fail(tests, covered, options, build, end, slow=SLOW):
     return None
 
 
-def outcome(mutant, tests, sanitized, covered, known, options):
-    """"unbuilt", "unreached", "survived", or the name of a test that failed.
-    tests and sanitized: a build folder, and its tests."""
+def outcome(mutant, place, covered, known, options):
+    """"unbuilt", "unreached", "survived", or the name of a test that failed."""
     name, number, _, line = mutant
-    path = os.path.join(TREE, name)
+    path = os.path.join(place.tree, name)
     whole = read(path)
     lines = whole.split("\n")
     lines[number - 1] = line
-    reach = reaching(mutant, tests[1], covered, known, options.integration)
-    reach += inside(mutant, tests[1], reach)
-    again = [t for t in sanitized[1] if t.name in {r.name for r in reach}]
+    reach = reaching(mutant, place.tests, covered, known, options.integration)
+    reach += inside(mutant, place.tests, reach)
+    again = [t for t in place.sanitized if t.name in {r.name for r in reach}]
     if not reach:
         return "unreached"
     end = time.monotonic() + options.seconds
     write(path, "\n".join(lines))
     try:
-        if is_refused(path, tests[0]):
+        if is_refused(path, place.dev):
             return "unbuilt"
-        failed = first_to_fail(reach, covered, options, tests[0], end)
+        failed = first_to_fail(place, reach, place.dev, covered, options, end)
         if failed is not None:
             return failed
-        failed = first_to_fail(again, covered, options, sanitized[0], end,
+        failed = first_to_fail(place, again, place.asan, covered, options, end,
                                SLOW * SLOW)
         if failed is None:
             return "survived"
@@ -298,35 +299,54 @@ def report(results, known):
     return missed
 
 
-def built(folder, options, *flags):
-    build = configure(TREE, folder, "-DWP_BUILD_BENCH=OFF", *flags)
-    done = ninja(TREE, build, [], options.jobs)
-    if done.returncode != 0:
-        raise SystemExit("cannot build:\n" + done.stdout[-3000:])
-    return build
+class Place:
+    """A copy of the tree, its two builds, and their tests."""
+
+    def __init__(self, tree, options, covered):
+        self.tree = tree
+        self.dev = self.built("dev", options)
+        self.asan = self.built("asan", options,
+                               "-DWP_SANITIZE=address,undefined")
+        self.tests = [t for t in tests_of(self.dev, options.tests)
+                      if t.name in covered]
+        self.sanitized = [t for t in tests_of(self.asan,
+                                              "^(unit|integration)/")
+                          if t.name in covered]
+
+    def built(self, folder, options, *flags):
+        build = configure(self.tree, folder, "-DWP_BUILD_BENCH=OFF", *flags)
+        done = ninja(self.tree, build, [], options.jobs)
+        if done.returncode != 0:
+            raise SystemExit("cannot build:\n" + done.stdout[-3000:])
+        return build
 
 
 def try_all(chosen, options):
     """[(mutant, outcome)]"""
     end = time.monotonic() + 60 * options.minutes
+    trees = [os.path.join(WORK, f"tree{i or ''}") for i in range(TREES)]
     os.makedirs(WORK, exist_ok=True)
-    copy_tree(TREE)
-    covered, known = learn(os.path.join(WORK, "coverage.json"), TREE, options.tests,
-                    options.jobs)
-    builds = [(built("dev", options), options.tests),
-              (built("asan", options, "-DWP_SANITIZE=address,undefined"),
-               "^(unit|integration)/")]
-    tests, sanitized = [
-        (build, [t for t in tests_of(build, pattern) if t.name in covered])
-        for build, pattern in builds]
-    results = []
-    for mutant in chosen:
-        result = "not tried"
-        if time.monotonic() < end:
-            result = outcome(mutant, tests, sanitized, covered, known, options)
-            show(mutant, result)
-        results.append((mutant, result))
-    return results
+    for tree in trees:
+        copy_tree(tree)
+    covered, known = learn(os.path.join(WORK, "coverage.json"), trees[0],
+                           options.tests, options.jobs)
+    free = queue.SimpleQueue()
+    for tree in trees:
+        free.put(Place(tree, options, covered))
+
+    def try_one(mutant):
+        place = free.get()
+        try:
+            if time.monotonic() >= end:
+                return "not tried"
+            result = outcome(mutant, place, covered, known, options)
+        finally:
+            free.put(place)
+        show(mutant, result)
+        return result
+
+    with ThreadPoolExecutor(TREES) as pool:
+        return list(zip(chosen, pool.map(try_one, chosen)))
 
 
 def main():

@@ -8,7 +8,7 @@ import re
 SPACE = re.compile(r"[^\n]")
 MASKED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'
                     r"'(?:\\.|[^'\\\n])*'", re.S)
-LEFT_ALONE = re.compile(r"^\s*(#|WP_ASSERT|wp_log_|wp_kv_|_Static_assert|"
+LEFT_ALONE = re.compile(r"^\s*(#|WP_ASSERT|wp_log_|wp_kv_|_Static_assert|va_end|"
                         r"enum |struct |static |typedef |\}|WP_MUTANT)")
 CALL = re.compile(r"^\s+(\(void\))?!?[a-z_][\w>.\[\]-]*\(.*\);\s*$")
 ASSIGNMENT = re.compile(r"^\s+[a-z*][\w>.\[\]*()-]* (=|\+=|-=|\|=|&=) .*;\s*$")
