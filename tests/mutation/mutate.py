@@ -354,6 +354,8 @@ def main():
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seed", type=int, default=random.randrange(10 ** 6))
     parser.add_argument("--count", type=int, default=120)
+    parser.add_argument("--from", type=int, default=0, dest="first",
+                        help="leaves out so many of them, tried before")
     parser.add_argument("--each", type=int, help="of each folder so many")
     parser.add_argument("--only", default="", metavar="PATH")
     parser.add_argument("--tests", default=TESTS, metavar="PATTERN",
@@ -368,7 +370,8 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
-    chosen = last_survivors(options.only) if options.again else choose(options)
+    chosen = last_survivors(options.only) if options.again else \
+        choose(options)[options.first:]
     print("survivors of the last run" if options.again else
           f"seed {options.seed}", flush=True)
     if options.list:
