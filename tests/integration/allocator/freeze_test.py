@@ -117,6 +117,9 @@ class Freeze(unittest.TestCase):
         self.assertEqual(info.state, pb.CLAIM_STATE_HELD, info.lost_reason)
         return info
 
+    def descriptors(self, daemon):
+        return len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
+
     def test_idle_is_frozen_and_the_next_request_thaws(self):
         # Probes come often: a frozen sandbox must not fail one.
         daemon = self.start("--sandbox-probe-interval=100ms",
@@ -137,7 +140,9 @@ class Freeze(unittest.TestCase):
             self.number(daemon, "warmpool_sandbox_freezes_total") > 1)
         # Again and again, and by who comes without the daemon, too.
         path = lease.endpoint.removeprefix("unix:")
-        for _ in range(3):
+        self.frozen(daemon)
+        opened = self.descriptors(daemon)
+        for _ in range(4):
             self.frozen(daemon)
             before = self.number(daemon, "warmpool_sandbox_freezes_total")
             connection = UnixHTTPConnection(path)
@@ -149,6 +154,8 @@ class Freeze(unittest.TestCase):
                 daemon, "warmpool_sandbox_freezes_total") > before,
                 "frozen once more")
         self.frozen(daemon)
+        eventually(lambda: self.descriptors(daemon) <= opened + 2,
+                   "no descriptor left of any time")
         self.assertTrue(daemon.release(lease).was_held)
         daemon.wait_full(1)
         eventually(lambda: not any(map(alive, pids)), "all ended")

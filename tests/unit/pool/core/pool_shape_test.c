@@ -85,6 +85,11 @@ an_update_that_makes_no_sense_changes_nothing(void **state)
     assert_int_equal(wp_pools_update(rig.pools, 0, &spec, &err),
                      WP_INVALID_ARGUMENT);
     spec = spec_of("p", 4);
+    spec.ttl_max_ns = WP_TTL_MAX_NS + 1;
+    assert_int_equal(wp_pools_update(rig.pools, 0, &spec, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "ttl"));
+    spec = spec_of("p", 4);
     assert_int_equal(wp_pools_update(rig.pools, 1, &spec, &err), WP_NOT_FOUND);
     wp_rig_settle(&rig);
     assert_int_equal(wp_rig_stats(&rig).ready, 2);

@@ -16,9 +16,11 @@
 #include "k8s/controllers/claim/expiry.h"
 #include "k8s/controllers/claim/metadata.h"
 #include "k8s/controllers/claim/metrics.h"
+#include "k8s/controllers/claim/reconcile.h"
 #include "k8s/controllers/claim/states.h"
 #include "k8s/controllers/claim/status.h"
 #include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
 
 static json_t *
 parse(const char *text)
@@ -39,6 +41,53 @@ object(enum wp_kind kind, const char *text)
     assert_non_null(made);
     json_decref(json);
     return made;
+}
+
+/* --- Whose sandboxes it may have --- */
+
+static void
+a_pool_is_its_own_or_one_of_its_template(void **state)
+{
+    static const struct {
+        const char *wants; /* warmPoolRef.name */
+        const char *pool;
+        const char *templ;
+        const char *annotations;
+        bool may;
+    } cases[] = {
+        {"p", "p", "t", "", true},
+        {"p", "q", "t", "", false},
+        {"shadow-pool-t", "q", "t", "", true},
+        {"shadow-pool-t", "q", "u", "", false},
+        {"shadow-pool-t", "q", "t", "\"" WP_ANNOTATION_TENANT "\":\"x\"",
+         false},
+        {"shadow-pool-t", "q", "u", "\"" WP_ANNOTATION_TENANT "\":\"x\"",
+         false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        struct wp_object *claim;
+        struct wp_object *pool;
+        char text[512];
+
+        (void)snprintf(text, sizeof text,
+                       "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\","
+                       "\"uid\":\"1\",\"resourceVersion\":\"1\"},\"spec\":"
+                       "{\"warmPoolRef\":{\"name\":\"%s\"}}}",
+                       cases[i].wants);
+        claim = object(WP_KIND_SANDBOX_CLAIM, text);
+        (void)snprintf(text, sizeof text,
+                       "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\","
+                       "\"uid\":\"2\",\"resourceVersion\":\"1\","
+                       "\"annotations\":{%s}},\"spec\":{"
+                       "\"sandboxTemplateRef\":{\"name\":\"%s\"}}}",
+                       cases[i].pool, cases[i].annotations, cases[i].templ);
+        pool = object(WP_KIND_SANDBOX_WARM_POOL, text);
+        assert_int_equal(wp_claim_may_have_pool(claim, pool), cases[i].may);
+        wp_object_unref(pool);
+        wp_object_unref(claim);
+    }
 }
 
 /* --- additionalPodMetadata --- */
@@ -622,6 +671,7 @@ int
 main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pool_is_its_own_or_one_of_its_template),
         cmocka_unit_test(domains_are_read),
         cmocka_unit_test(domains_are_bounded),
         cmocka_unit_test(metadata_is_checked),
