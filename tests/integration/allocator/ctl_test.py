@@ -4,16 +4,19 @@ Run by ctest: ctl_test.py WARMPOOLD WARMPOOLCTL RUNTIME INIT MANIFEST
 [unittest arguments]. Exits with 77, saying why, where sandboxes cannot be made.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -232,6 +235,24 @@ class Leases(CtlCase):
                     2, b"", "expected HOST:PORT or unix:/PATH")
         self.expect(self.daemon.ctl("claim", POOL, "--id", "a\nb"), 2, b"",
                     "claim_id")
+
+    def test_another_protocol_is_served_there(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            def serve():
+                with contextlib.suppress(OSError):
+                    while True:
+                        client, _ = server.accept()
+                        with client:
+                            client.recv(1024)
+                            client.sendall(b"HTTP/1.1 400 No\r\n\r\n")
+            threading.Thread(target=serve, daemon=True).start()
+            address = f"127.0.0.1:{server.getsockname()[1]}"
+            done = self.daemon.ctl("pools", "-a", address)
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(
+            done.stderr.decode().splitlines()[0],
+            f"^warmpoolctl: cannot reach warmpoold at {address}: "
+            "[ -~]*http1.x server$")
 
     def test_nobody_there(self):
         gone = {"RUNTIME_DIRECTORY": "/nonexistent"}
