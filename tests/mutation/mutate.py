@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes random small mistakes in the product, one at a time, in a copy of the
-tree, and runs the tests that execute the line: does one of them notice?
+"""Makes random small mistakes in the product, each alone in a copy of the tree,
+and runs the tests that execute the line: does one of them notice?
 
-    tests/mutation/mutate.py --seed 1                 120 of them, some two hours
+    tests/mutation/mutate.py --seed 1                 120 of them, some 75 minutes
     tests/mutation/mutate.py --seed 1 --each 10       10 of each folder
     tests/mutation/mutate.py --count 20 --only pool/  of files that begin so
     tests/mutation/mutate.py --seed 1 --list          says which, runs nothing
