@@ -186,25 +186,6 @@ def suspect(tests, covered, slow):
     return None
 
 
-def limit_s(test, covered, slow):
-    return slow * covered[test.name]["seconds"] + SLOW_S
-
-
-def suspect(tests, covered, slow):
-    """One that fails beside the others, which it ends, or None."""
-    stop = threading.Event()
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        begun = {pool.submit(test.run, limit_s(test, covered, slow), stop): test
-                 for test in tests}
-        for done in as_completed(begun):
-            if not done.result():
-                stop.set()
-                for other in begun:
-                    other.cancel()
-                return begun[done]
-    return None
-
-
 def failing(tests, covered, slow):
     """The name of one that fails, alone too, or None."""
     while tests:
