@@ -74,7 +74,7 @@ class Git(unittest.TestCase):
 
     def clean(self):
         if self.daemon is not None:
-            end_each(self, [self.daemon])
+            end_each(self, [self.daemon], within_s=None)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def start(self, *flags):
