@@ -129,6 +129,7 @@ static void
 test_a_lease_of_no_claim_is_refused(void **state)
 {
     struct wp_lease_record record = {.state = WP_RECORD_HELD};
+    struct wp_lease_record again = {.state = WP_RECORD_NONE};
     char packed[WP_LEASE_PACKED_MAX];
     size_t len;
 
@@ -136,7 +137,7 @@ test_a_lease_of_no_claim_is_refused(void **state)
     for (int i = 0; i < 2; i++) {
         record.claim_id[0] = i == 0 ? '\0' : 'c';
         len = wp_lease_pack(&record, packed);
-        assert_int_equal(wp_lease_unpack((struct wp_str){packed, len}, &record),
+        assert_int_equal(wp_lease_unpack((struct wp_str){packed, len}, &again),
                          i);
     }
 }
