@@ -72,7 +72,7 @@ read_message(struct wp_fake_call *fake)
         assert_non_null(lease);
         lease->state = WP_PEER_OVER;
     }
-    if (response.lacking_code != 0) {
+    if (response.lacking_code != 0 || response.lacking.len > 0) {
         peer->lacking_code = response.lacking_code;
         (void)snprintf(peer->lacking, sizeof peer->lacking, "%s",
                        response.lacking.ptr);

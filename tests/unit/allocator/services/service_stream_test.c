@@ -361,24 +361,49 @@ test_empty_pool_fills_after_those_who_wait(void **state)
 }
 
 static void
-test_quota_counts_what_is_ahead(void **state)
+set_quota(uint32_t leases)
 {
     struct wp_pool_spec spec = wp_rig_stats(&world.rig).spec;
     struct wp_err err;
 
-    (void)state;
-    spec.tenant_leases_max = 2;
+    spec.tenant_leases_max = leases;
     assert_int_equal(wp_pools_update(world.rig.pools, 0, &spec, &err), WP_OK);
     settle();
+    advance(2 * WP_NS_PER_S);
+}
+
+/* What is owed waits while the client takes nothing, and may be over then. */
+static void
+test_reason_that_is_over_is_not_told(void **state)
+{
+    (void)state;
+    set_quota(1);
+    wp_peer_open(&peer, false);
+    assert_int_equal(peer.lacking_code, 8);
+    wp_fake_call_end(&peer.fake);
+    settle();
+    other.fake.block_sends = true;
+    wp_peer_open(&other, false);
+    settle();
+    set_quota(0);
+    assert_int_equal(wp_peer_count(&other, WP_PEER_HAS), 0);
+    wp_fake_call_unblock(&other.fake);
+    assert_int_equal(wp_peer_count(&other, WP_PEER_HAS), AHEAD);
+    assert_string_equal(other.lacking, "");
+}
+
+static void
+test_quota_counts_what_is_ahead(void **state)
+{
+    (void)state;
+    set_quota(2);
     wp_peer_open(&peer, false);
     assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), 2);
     assert_int_equal(peer.lacking_code, 8);
     assert_non_null(strstr(peer.lacking, "quota"));
     wp_world_claim(&world, &call, "person", "", 0);
     wp_world_assert_ended(&call, WP_RESOURCE_EXHAUSTED);
-    spec.tenant_leases_max = 0;
-    assert_int_equal(wp_pools_update(world.rig.pools, 0, &spec, &err), WP_OK);
-    advance(2 * WP_NS_PER_S);
+    set_quota(0);
     assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD);
 }
 
@@ -504,6 +529,7 @@ main(void)
         STREAM_TEST(test_breaks_in_mid_grant),
         STREAM_TEST(test_store_stands_still),
         STREAM_TEST(test_empty_pool_fills_after_those_who_wait),
+        STREAM_TEST(test_reason_that_is_over_is_not_told),
         STREAM_TEST(test_quota_counts_what_is_ahead),
         STREAM_TEST(test_expired_and_lost_are_replaced),
         STREAM_TEST(test_ids_of_others_are_not_shown),
