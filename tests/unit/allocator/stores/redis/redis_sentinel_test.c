@@ -36,12 +36,14 @@ struct fake {
     _Atomic(bool) master;
     _Atomic(int) epoch;
     _Atomic(uint16_t) names; /* Port of the master that it knows of. */
+    _Atomic(uint16_t) then;  /* The same once it is followed; 0: as before. */
+    _Atomic(int) follower;   /* Socket of who follows; -1: nobody. */
     struct pollfd fds[1 + CONNECTIONS_MAX];
     redisReader *readers[1 + CONNECTIONS_MAX];
 };
 
 static void
-answer(const struct fake *fake, int fd, const redisReply *command)
+answer(struct fake *fake, int fd, const redisReply *command)
 {
     bool sentinel = strcmp(command->element[0]->str, "SENTINEL") == 0;
     const char *verb = command->element[sentinel ? 1 : 0]->str;
@@ -66,6 +68,8 @@ answer(const struct fake *fake, int fd, const redisReply *command)
         n = snprintf(out, sizeof out, "$3\r\n%c%c%c\r\n", fake->id, fake->id,
                      fake->id);
     } else if (strcmp(verb, "SUBSCRIBE") == 0) {
+        fake->names = fake->then != 0 ? fake->then : fake->names;
+        fake->follower = fd;
         n = snprintf(out, sizeof out,
                      "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
     } else {
@@ -150,6 +154,7 @@ start(struct fake *fake, char id)
 
     memset(fake, 0, sizeof *fake);
     fake->id = id;
+    fake->follower = -1;
     fake->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fake->listener, (struct sockaddr *)&address, len), 0);
     assert_int_equal(listen(fake->listener, 64), 0);
@@ -171,11 +176,23 @@ finish(struct fake *fake)
     (void)close(fake->listener);
 }
 
-static struct wp_redis_topology *
-follow(const struct fake *first, const struct fake *second)
+/* Says that this master has moved, to who follows. */
+static void
+tell(const struct fake *fake, const char *master)
 {
-    const struct wp_redis_topology_config config = {.poll_ns =
-                                                        20 * WP_NS_PER_MS};
+    char out[128];
+    int n = snprintf(out, sizeof out,
+                     "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n"
+                     "$%zu\r\n%s old 1 new 2\r\n",
+                     strlen(master) + strlen(" old 1 new 2"), master);
+
+    assert_int_equal(send(fake->follower, out, (size_t)n, MSG_NOSIGNAL), n);
+}
+
+static struct wp_redis_topology *
+follow_with(const struct fake *first, const struct fake *second,
+            const struct wp_redis_topology_config *config)
+{
     struct wp_redis_topology *topology;
     struct wp_redis_url url;
     char text[128];
@@ -184,9 +201,18 @@ follow(const struct fake *first, const struct fake *second)
                    "redis+sentinel://127.0.0.1:%u,127.0.0.1:%u/m", first->port,
                    second->port);
     assert_int_equal(wp_redis_url_parse(wp_str_from(text), &url, NULL), WP_OK);
-    assert_int_equal(wp_redis_topology_create(&url, &config, &topology, NULL),
+    assert_int_equal(wp_redis_topology_create(&url, config, &topology, NULL),
                      WP_OK);
     return topology;
+}
+
+static struct wp_redis_topology *
+follow(const struct fake *first, const struct fake *second)
+{
+    const struct wp_redis_topology_config config = {.poll_ns =
+                                                        20 * WP_NS_PER_MS};
+
+    return follow_with(first, second, &config);
 }
 
 /* 0: none is named. */
@@ -211,19 +237,24 @@ wait_named(struct wp_redis_topology *topology, uint16_t port)
     }
 }
 
+static uint64_t
+looks(struct wp_redis_topology *topology)
+{
+    struct wp_redis_topology_stats stats;
+
+    wp_redis_topology_read_stats(topology, &stats);
+    return stats.looks;
+}
+
 static void
 wait_looks(struct wp_redis_topology *topology, uint64_t n)
 {
     int64_t until = wp_clock_mono_ns(wp_clock_system()) + WAIT_S * WP_NS_PER_S;
-    struct wp_redis_topology_stats stats;
-    uint64_t first;
+    uint64_t first = looks(topology);
 
-    wp_redis_topology_read_stats(topology, &stats);
-    first = stats.looks;
-    while (stats.looks < first + n) {
+    while (looks(topology) < first + n) {
         assert_true(wp_clock_mono_ns(wp_clock_system()) < until);
         (void)usleep(1000);
-        wp_redis_topology_read_stats(topology, &stats);
     }
 }
 
@@ -305,12 +336,49 @@ test_older_epoch(void **state)
     finish(&after);
 }
 
+/* Nobody waits for the next look: not for a failover that came between the
+ * sentinel's answer and its being followed, nor for one that it tells. */
+static void
+test_is_told(void **state)
+{
+    static struct fake sentinel;
+    static struct fake before;
+    static struct fake after;
+    const struct wp_redis_topology_config never = {
+        .poll_ns = 10 * WAIT_S * WP_NS_PER_S,
+        .recheck_ns = 10 * WAIT_S * WP_NS_PER_S};
+    struct wp_redis_topology *topology;
+
+    (void)state;
+    start(&sentinel, 's');
+    start(&before, 'b');
+    start(&after, 'a');
+    before.master = true;
+    after.master = true;
+    sentinel.names = before.port;
+    sentinel.then = after.port;
+    topology = follow_with(&sentinel, &sentinel, &never);
+    wait_named(topology, after.port);
+    sentinel.names = before.port;
+    tell(&sentinel, "mm");
+    tell(&sentinel, "n");
+    (void)usleep(50 * 1000);
+    assert_int_equal(looks(topology), 2);
+    tell(&sentinel, "m");
+    wait_named(topology, before.port);
+    wp_redis_topology_destroy(topology);
+    finish(&sentinel);
+    finish(&before);
+    finish(&after);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_role),
         cmocka_unit_test(test_older_epoch),
+        cmocka_unit_test(test_is_told),
     };
 
     return cmocka_run_group_tests_name("redis_sentinel", tests, NULL, NULL);
