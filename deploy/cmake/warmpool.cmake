@@ -82,7 +82,7 @@ endfunction()
 
 # wp_test(NAME LABEL level SOURCES ... LIBS ... [TIMEOUT s] [COST s] [MAY_SKIP]
 # [ONE_THREAD] [SLOW]): a cmocka (or plain) test program, run by ctest under its
-# level's label. COST: what takes longest begins first. MAY_SKIP: exit 77 says that
+# level's label. It fails when it leaves a descriptor open. COST: what takes longest begins first. MAY_SKIP: exit 77 says that
 # this machine cannot run it. ONE_THREAD: it computes long, in one thread, so the
 # thread sanitizer has no part in it. SLOW: it uses a processor for two seconds or
 # more, and has the label "slow", too, which `tests/run.sh --fast` leaves out.
@@ -95,7 +95,8 @@ function(wp_test name)
     return()
   endif()
   add_executable(${name} ${A_SOURCES})
-  target_link_libraries(${name} PRIVATE ${A_LIBS} cmocka wp_flags)
+  target_link_libraries(${name} PRIVATE ${A_LIBS} wp_test_left_open cmocka
+                        wp_flags)
   add_test(NAME ${A_LABEL}/${name} COMMAND ${name})
   set(labels ${A_LABEL})
   if(A_SLOW)

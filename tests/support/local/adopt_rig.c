@@ -42,6 +42,7 @@ adopt_daemon_main(char **argv)
     uint32_t count = (uint32_t)strtoul(argv[2], NULL, 10);
     uint32_t ready = (uint32_t)strtoul(argv[3], NULL, 10);
     static struct local_rig rig;
+    uint32_t left;
     char byte;
 
     wp_log_configure(WP_LOG_ERROR, WP_LOG_TEXT);
@@ -60,7 +61,9 @@ adopt_daemon_main(char **argv)
         read(STDIN_FILENO, &byte, 1) != 1) {
         return 1;
     }
-    return wp_local_leave(rig.local, 20 * WP_NS_PER_S) == 0 ? 0 : 1;
+    left = wp_local_leave(rig.local, 20 * WP_NS_PER_S);
+    wp_local_destroy(rig.local);
+    return left == 0 ? 0 : 1;
 }
 
 struct adopt_daemon

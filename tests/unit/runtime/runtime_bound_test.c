@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -86,6 +87,7 @@ test_bound(void **state)
     /* Once for all. */
     put("env", "WP_A=2", 7);
     assert_int_equal(count("WP_A=1"), 1);
+    assert_int_equal(close(wp_bound_folder(7)), 0);
     temp_dir_remove(dir);
 }
 
