@@ -149,7 +149,7 @@ wp_http_stream_open(struct wp_http *http,
     stream->transfer = (struct wp_http_transfer){
         .http = http,
         .method = "GET",
-        .path = stream->path,
+        .path = stream->config.path,
         .streaming = true,
         .on_bytes = on_bytes,
         .on_end = on_end,

@@ -272,10 +272,11 @@ receive_frames(struct session *session, struct wp_err *err)
     if (n > 0) {
         return wp_exec_reader_feed(&session->reader, in, (size_t)n, &sink, err);
     }
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return WP_OK;
+    if (n == 0) {
+        return connection_broke(0, err);
     }
-    return connection_broke(n == 0 ? 0 : errno, err);
+    return errno == EAGAIN || errno == EINTR ? WP_OK
+                                             : connection_broke(errno, err);
 }
 
 static enum wp_status

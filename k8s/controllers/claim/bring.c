@@ -278,7 +278,6 @@ on_answer(void *ctx, const struct wp_bind_answer *answer)
         return;
     }
     (void)wp_err_set(&reconcile->err, answer->status, "%s", answer->reason);
-    reconcile->outcome.sandbox = NULL;
     if (answer->status == WP_FAILED_PRECONDITION) {
         wp_claim_reconcile_say(reconcile, WP_REASON_BINDING, reconcile->err.msg,
                                WP_WORK_OK, WP_TIME_NEVER);
@@ -390,7 +389,6 @@ lacks(struct bringing *bringing)
     struct wp_claim_reconcile *reconcile = bringing->reconcile;
 
     drop(bringing);
-    reconcile->outcome.sandbox = NULL;
     (void)wp_err_wrap(&reconcile->err, "binding");
     wp_claim_reconcile_say(reconcile, WP_REASON_BINDING, reconcile->err.msg,
                            WP_WORK_FAILED, 0);

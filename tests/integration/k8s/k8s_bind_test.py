@@ -217,6 +217,11 @@ class World(Case):
                      for one in status.get("conditions", [])
                      if one["type"] == "Ready"), {})
 
+    def names_none(self, name="c"):
+        """A sandbox that has not got what the claim brings is not shown."""
+        status = self.api.get("sandboxclaims", NS, name)["status"]
+        self.assertFalse(status.get("sandbox", {}).get("name"))
+
     def becomes(self, reason, words, name="c"):
         return eventually(lambda: self.condition(name).get("reason") == reason
                           and words in self.condition(name)["message"],
@@ -427,12 +432,14 @@ class Variables(World):
         self.make_claim("c", env=self.ENV)
         self.becomes("BindingFailed", "binding: env: Is a directory")
         self.assertEqual(self.condition()["status"], "False")
+        self.names_none()
 
     def test_not_there_yet(self):
         self.begin(bind_env="true", replicas=1)
         name = self.pool_sandboxes()[0]["metadata"]["name"]
         self.make_claim("c", env=self.ENV)
         self.becomes("SandboxNotReady", "cannot be reached")
+        self.names_none()
         self.serve(name)
         self.wait_ready("c")
         self.assertEqual(self.sh(name, "echo $A"), "1\n")

@@ -27,13 +27,13 @@ begin(struct local_rig *rig, const char *script)
 }
 
 static void
-expect_lost(const char *script, const char *reason)
+expect_lost_within(const char *script, int64_t start_ms, const char *reason)
 {
     static struct local_rig rig;
 
     begin(&rig, script);
     local_rig_start(&rig);
-    local_rig_create(&rig, 0, PATIENCE_MS);
+    local_rig_create(&rig, 0, start_ms);
     local_rig_wait(&rig, 0, RIG_READY_OR_LOST, PATIENCE_MS);
     local_rig_wait(&rig, 0, RIG_LOST, PATIENCE_MS);
     if (strcmp(rig.slots[0].reason, reason) != 0) {
@@ -44,6 +44,12 @@ expect_lost(const char *script, const char *reason)
     assert_false(local_rig_has_dir(&rig, 0));
     assert_int_equal(rig.slots[0].lost, 1);
     local_rig_fini(&rig);
+}
+
+static void
+expect_lost(const char *script, const char *reason)
+{
+    expect_lost_within(script, PATIENCE_MS, reason);
 }
 
 static void
@@ -68,6 +74,9 @@ test_it_never_becomes_ready(void **state)
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
         expect_lost(rows[i].script, rows[i].reason);
     }
+    expect_lost_within("Hw", 500, "its port did not answer in time");
+    /* It says that it takes connections, twice, and takes none. */
+    expect_lost_within("HcOOw", 500, "not healthy in time through its socket");
 }
 
 static void

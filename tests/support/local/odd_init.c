@@ -4,7 +4,7 @@
  *   e  a line on standard error      x  ends with status 7
  *   d  hears nothing more            a  answers HTTP: 500, nothing, then 200
  *   s  answers each probe with N     w  waits until the daemon closes
- *   p  waits to be killed
+ *   p  waits to be killed            c  takes no connections
  *   otherwise the message of that letter, with text for F and X
  *
  * Static: it needs no files. */
@@ -80,6 +80,9 @@ act(char letter)
         break;
     case 'a':
         answer();
+        break;
+    case 'c':
+        (void)close(listen_fd);
         break;
     case 's':
         listen_to_it('N');

@@ -273,6 +273,7 @@ static void
 backoff_doubles_up_to_the_most(void **state)
 {
     struct wp_rng rng;
+    bool met[11] = {false};
 
     (void)state;
     assert_int_equal(wp_backoff_ns(5, 60, 1), 5);
@@ -288,7 +289,10 @@ backoff_doubles_up_to_the_most(void **state)
         int64_t pause_ns = wp_rng_half(&rng, 10);
 
         assert_true(pause_ns >= 5 && pause_ns <= 10);
+        met[pause_ns] = true;
     }
+    assert_true(met[5] && met[10]);
+    assert_int_equal(wp_rng_half(&rng, 0), 0);
 }
 
 static void

@@ -7,6 +7,12 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "pool/table/pools.h"
 #include "tests/support/pool/pool_rig.h"
 
 #define S WP_NS_PER_S
@@ -168,6 +174,68 @@ repeats_of_a_waiting_claim_share_its_sandbox(void **state)
     wp_rig_fini(&rig);
 }
 
+struct claiming {
+    struct wp_rig rig;
+    struct wp_rig_claim claim;
+    enum wp_status status;
+    _Atomic(long) thread; /* 0: it has not begun. */
+};
+
+static void *
+claim_beside(void *arg)
+{
+    struct claiming *c = arg;
+
+    c->thread = syscall(SYS_gettid);
+    c->status = wp_rig_claim(&c->rig, &c->claim);
+    return NULL;
+}
+
+/* It waits for a lock, since it waits for nothing else. */
+static void
+wait_until_asleep(const struct claiming *c)
+{
+    char state = 'R';
+
+    while (state != 'S') {
+        char path[64];
+        FILE *stat;
+
+        (void)snprintf(path, sizeof path, "/proc/self/task/%ld/stat",
+                       (long)c->thread);
+        stat = c->thread != 0 ? fopen(path, "re") : NULL;
+        if (stat != NULL) {
+            (void)!fscanf(stat, "%*d (%*[^)]) %c", &state); // NOLINT
+            (void)fclose(stat);
+        }
+        (void)usleep(1000);
+    }
+}
+
+/* Between its look at an empty pool and its place in the queue. */
+static void
+who_left_meanwhile_does_not_wait(void **state)
+{
+    static struct claiming c;
+    struct wp_pool *pool;
+    pthread_t thread;
+
+    (void)state;
+    wp_rig_init(&c.rig, 16, 0, NULL);
+    pool = wp_pools_at(c.rig.pools, 0);
+    wp_rig_claim_init(&c.claim, "a", "", 0, 30 * S);
+    (void)pthread_mutex_lock(&pool->wait_lock);
+    assert_int_equal(pthread_create(&thread, NULL, claim_beside, &c), 0);
+    wait_until_asleep(&c);
+    /* As wp_pools_cancel says it of one that is under way. */
+    c.claim.claim.left = true;
+    (void)pthread_mutex_unlock(&pool->wait_lock);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(c.status, WP_CANCELLED);
+    assert_int_equal(wp_rig_stats(&c.rig).waiting, 0);
+    wp_rig_fini(&c.rig);
+}
+
 /* Not as long as the first: each as long as it asked, and a second at least. */
 static void
 repeats_wait_no_longer_than_they_asked(void **state)
@@ -246,6 +314,7 @@ main(void)
         cmocka_unit_test(
             cold_start_makes_one_for_each_waiting_claim_and_no_more),
         cmocka_unit_test(repeats_of_a_waiting_claim_share_its_sandbox),
+        cmocka_unit_test(who_left_meanwhile_does_not_wait),
         cmocka_unit_test(repeats_wait_no_longer_than_they_asked),
         cmocka_unit_test(draining_pool_refuses_and_empties),
     };
