@@ -17,7 +17,8 @@ installs.
 A mistake meets the most special tests first, and at most --integration of those
 that start processes; then, what gcov does not see, the tests that run the
 programs inside of sandboxes; then all of these as the sanitizers build them,
-which see what is lost or read too far. Three mistakes are tried side by side,
+which see what is lost or read too far, and what threads do without a lock; at
+last the other tests that start processes. Three mistakes are tried side by side,
 in trees of their own, and the tests of each. It has survived when they are
 through, or when --seconds are over. --minutes bounds the whole run: what is not
 tried by then is counted as such.
@@ -49,7 +50,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WORK = os.path.join(ROOT, "build", "mutation")
 TREES = 3  # Mistakes that are tried side by side, each in a tree of its own.
 LAST = os.path.join(WORK, "survived.json")
-TESTS = "^(unit|sim|fuzz|integration)/"
+TESTS = "^(unit|sim|fuzz|stress|integration)/"
 SLOW = 3  # A mutant may make a test this many times slower, and
 SLOW_S = 30  # so many seconds more, before it counts as noticed.
 BATCH = 8  # Tests that are built together.
@@ -128,9 +129,8 @@ def weight(test, covered):
             sum(map(len, one["lines"].values())))
 
 
-def reaching(mutant, tests, covered, known, most):
-    """The tests that execute the line; of those that start processes so many at
-    most."""
+def reaching(mutant, tests, covered, known):
+    """The tests that execute the line, in the order in which they are run."""
     name, number, _, _ = mutant
     begin = beginning(read(os.path.join(ROOT, name)), number,
                       set(known.get(name, ())))
@@ -139,10 +139,8 @@ def reaching(mutant, tests, covered, known, most):
         lines = covered.get(test.name, {"lines": {}})["lines"].get(name, [])
         return lines if begin is None else begin in lines
 
-    reach = sorted((t for t in tests if meets(t)),
-                   key=lambda test: weight(test, covered))
-    plain = [t for t in reach if not t.integration]
-    return reach[:len(plain) + most]
+    return sorted((t for t in tests if meets(t)),
+                  key=lambda test: weight(test, covered))
 
 
 def inside(mutant, tests, reach):
@@ -198,7 +196,7 @@ def failing(tests, covered, slow):
     return None
 
 
-def first_to_fail(place, tests, build, covered, options, end, slow=SLOW):
+def first_to_fail(place, tests, build, covered, options, end, slow):
     """"unbuilt", the name of a test that failed, or None."""
     for at in range(0, len(tests), BATCH):
         some = tests[at:at + BATCH]
@@ -218,9 +216,17 @@ def outcome(mutant, place, covered, known, options):
     whole = read(path)
     lines = whole.split("\n")
     lines[number - 1] = line
-    reach = reaching(mutant, place.tests, covered, known, options.integration)
+    every = reaching(mutant, place.tests, covered, known)
+    most = sum(not t.integration for t in every) + options.integration
+    reach = every[:most]
     reach += inside(mutant, place.tests, reach)
-    again = [t for t in place.sanitized if t.name in {r.name for r in reach}]
+    names = {test.name for test in reach}
+    stages = (("", reach, place.dev, SLOW),
+              ("sanitized ", [t for t in place.sanitized if t.name in names],
+               place.asan, SLOW * SLOW),
+              ("sanitized ", [t for t in place.threads if t.name in names],
+               place.tsan, SLOW * SLOW),
+              ("", [t for t in every if t not in reach], place.dev, SLOW))
     if not reach:
         return "unreached"
     end = time.monotonic() + options.seconds
@@ -228,14 +234,12 @@ def outcome(mutant, place, covered, known, options):
     try:
         if is_refused(path, place.dev):
             return "unbuilt"
-        failed = first_to_fail(place, reach, place.dev, covered, options, end)
-        if failed is not None:
-            return failed
-        failed = first_to_fail(place, again, place.asan, covered, options, end,
-                               SLOW * SLOW)
-        if failed is None:
-            return "survived"
-        return failed if failed == "unbuilt" else f"sanitized {failed}"
+        for kind, tests, build, slow in stages:
+            failed = first_to_fail(place, tests, build, covered, options, end,
+                                   slow)
+            if failed is not None:
+                return failed if failed == "unbuilt" else kind + failed
+        return "survived"
     finally:
         write(path, whole)
 
@@ -283,21 +287,28 @@ def report(results, known):
 
 
 class Place:
-    """A copy of the tree, its two builds, and their tests."""
+    """A copy of the tree, its builds, and their tests."""
 
     def __init__(self, tree, options, covered):
         self.tree = tree
         self.dev = self.built("dev", options)
         self.asan = self.built("asan", options,
                                "-DWP_SANITIZE=address,undefined")
-        self.tests = [t for t in tests_of(self.dev, options.tests)
-                      if t.name in covered]
-        self.sanitized = [t for t in tests_of(self.asan,
-                                              "^(unit|integration)/")
-                          if t.name in covered]
+        # Of this one only what a survivor needs.
+        self.tsan = self.configured("tsan", "-DWP_SANITIZE=thread")
+        self.tests = self.known(self.dev, options.tests, covered)
+        self.sanitized = self.known(self.asan, "^(unit|integration)/", covered)
+        self.threads = self.known(self.tsan, "^(unit|stress)/", covered)
+
+    @staticmethod
+    def known(build, pattern, covered):
+        return [t for t in tests_of(build, pattern) if t.name in covered]
+
+    def configured(self, folder, *flags):
+        return configure(self.tree, folder, "-DWP_BUILD_BENCH=OFF", *flags)
 
     def built(self, folder, options, *flags):
-        build = configure(self.tree, folder, "-DWP_BUILD_BENCH=OFF", *flags)
+        build = self.configured(folder, *flags)
         done = ninja(self.tree, build, [], options.jobs)
         if done.returncode != 0:
             raise SystemExit("cannot build:\n" + done.stdout[-3000:])
@@ -344,8 +355,8 @@ def main():
     parser.add_argument("--tests", default=TESTS, metavar="PATTERN",
                         help="their names, for ctest")
     parser.add_argument("--integration", type=int, default=6,
-                        help="tests of that level for a mistake, at most")
-    parser.add_argument("--seconds", type=int, default=600,
+                        help="tests of that level for a mistake at first")
+    parser.add_argument("--seconds", type=int, default=900,
                         help="for the tests of one mistake")
     parser.add_argument("--minutes", type=int, default=240,
                         help="for all; what is left is not tried")
