@@ -4,7 +4,6 @@
  * Any thread packs it; the loop thread hands it over and hears the answer. A
  * sandbox has one binding under way at most: others that come meanwhile are
  * repeats of its claim, and hear the same. */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,13 +31,12 @@ enum {
 
 /* --- Packing --- */
 
-/* In memory that nothing but the sealed file has; -1 with errno. */
+/* In memory that nothing but the sealed file has; -1: there is none. */
 static int
 pack(const struct wp_binding *binding, size_t size)
 {
     int fd = memfd_create("warmpool-binding", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *map = MAP_FAILED;
-    int error;
 
     WP_ASSERT(size <= WP_PARCEL_MAX);
     if (size == 0) {
@@ -56,11 +54,9 @@ pack(const struct wp_binding *binding, size_t size)
             return fd;
         }
     }
-    error = errno;
     if (fd >= 0) {
         (void)close(fd);
     }
-    errno = error;
     return -1;
 }
 

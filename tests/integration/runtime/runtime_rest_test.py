@@ -213,28 +213,29 @@ class Execute(ServerCase):
     def test_half_closed_client_is_answered_in_full(self):
         self.server.upload("big", b"0123456789abcdef" * (3 << 16))
         request = "GET /download/big HTTP/1.1\r\nHost: h\r\n\r\n"
-        head, body = self.half_closed(request)
+        head, body, _ = self.half_closed(request)
         self.assertTrue(head.startswith(b"HTTP/1.1 200 OK\r\n"), head)
         self.assertEqual(len(body), 3 << 20)
-        command = json.dumps({"command": "sh -c 'sleep 3; echo late'"})
-        head, body = self.half_closed(
+        command = json.dumps({"command": "sh -c 'sleep 3.6; echo late'"})
+        head, body, early = self.half_closed(
             "POST /execute HTTP/1.1\r\nHost: h\r\n"
             "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
             % (len(command), command))
         self.assertTrue(head.startswith(b"HTTP/1.1 200 OK\r\n"), head)
         self.assertEqual(json.loads(body)["stdout"], "late\n")
+        # The first bytes come alone: at once, after 1 s, 2 s, 4 s, ...
+        self.assertIn(early, (1, 2, 3))
 
     def half_closed(self, request):
-        """(head, body) of the answer to a client that sends no more."""
+        """(head, body) of the answer to a client that sends no more, and how
+        many bytes of it came alone."""
         with socket.create_connection(("127.0.0.1", self.server.port),
                                       DEADLINE_S) as sock:
             sock.sendall(request.encode())
             sock.shutdown(socket.SHUT_WR)
-            got = b""
-            while chunk := sock.recv(1 << 16):
-                got += chunk
-        head, _, body = got.partition(b"\r\n\r\n")
-        return head, body
+            chunks = list(iter(lambda: sock.recv(1 << 16), b""))
+        head, _, body = b"".join(chunks).partition(b"\r\n\r\n")
+        return head, body, sum(len(chunk) == 1 for chunk in chunks)
 
     def test_stdin_is_empty(self):
         _, answer = self.server.execute("cat")

@@ -519,7 +519,8 @@ walk_step(struct walk *walk, struct wp_rng *rng)
     struct rig *rig = walk->rig;
     unsigned key = (unsigned)wp_rng_below(rng, KEYS);
     struct model *model = &walk->keys[key];
-    int64_t wait_ns = (int64_t)wp_rng_below(rng, 50);
+    int64_t wait_ns =
+        (int64_t)wp_rng_below(rng, wp_rng_below(rng, 2) == 0 ? 50 : 1000);
     char name[8];
 
     (void)snprintf(name, sizeof name, "k%u", key);
@@ -573,6 +574,10 @@ walk_step(struct walk *walk, struct wp_rng *rng)
             }
         }
         advance(rig, wait_ns);
+        for (unsigned i = 0; i < KEYS; i++) {
+            assert_true(walk->keys[i].due_ns < 0 ||
+                        walk->keys[i].due_ns > rig->clock.now_mono_ns);
+        }
         break;
     }
 }

@@ -187,6 +187,8 @@ test_files_are_read(void **state)
             "          defaultMode: 0400\n"
             "          items:\n"
             "          - {key: id, path: deep/er/id}\n"
+            "          - {key: id, path: same/id}\n"
+            "          - {key: id, path: deeper/id}\n"
             "          - {key: pin, path: pin, mode: 288}\n"
             "      - {name: key, secret: {secretName: s, defaultMode: 256}}\n"
             "      - {name: none, configMap: {name: x, optional: true}}\n"
@@ -203,9 +205,11 @@ test_files_are_read(void **state)
     assert_true(tmpl->mounts[0].read_only);
     assert_int_equal(tmpl->mounts[0].files_len, 1);
     expect_file(&tmpl->mounts[0], 0, "a", "alpha", 0644);
-    assert_int_equal(tmpl->mounts[1].files_len, 2);
+    assert_int_equal(tmpl->mounts[1].files_len, 4);
     expect_file(&tmpl->mounts[1], 0, "deep/er/id", "hidden", 0400);
-    expect_file(&tmpl->mounts[1], 1, "pin", "1234", 0440);
+    expect_file(&tmpl->mounts[1], 1, "same/id", "hidden", 0400);
+    expect_file(&tmpl->mounts[1], 2, "deeper/id", "hidden", 0400);
+    expect_file(&tmpl->mounts[1], 3, "pin", "1234", 0440);
     assert_int_equal(tmpl->mounts[2].kind, WP_MOUNT_FILE);
     assert_int_equal(tmpl->mounts[2].files_len, 1);
     expect_file(&tmpl->mounts[2], 0, "", "hidden", 0400);

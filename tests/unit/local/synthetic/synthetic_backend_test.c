@@ -265,6 +265,11 @@ test_life(void **state)
     assert_int_equal(rig->destroyed[3], 1);
     assert_int_equal(rig->destroyed[5], 1);
     assert_int_equal(files(rig), 0);
+    wp_synthetic_stats(rig->synthetic, &stats);
+    assert_int_equal(stats.ready, 0);
+    assert_int_equal(stats.starting, 0);
+    assert_int_equal(stats.spawned_total, 2);
+    assert_int_equal(stats.lost_total, 0);
     assert_int_equal(order(rig, 3), WP_OK); /* The slot again. */
     await_reports(rig, 5);
     assert_int_equal(rig->ready[3], 2);

@@ -140,6 +140,9 @@ test_v2(void **state)
     expect_in(one, "cpu.max", "25000 100000");
     put_in(one, "memory.events", "low 0\noom 2\noom_kill 1\n");
     assert_int_equal(wp_cgroup_oom_kills(&groups, "one"), 1);
+    groups.trees_len = 0;
+    assert_int_equal(wp_cgroup_oom_kills(&groups, "one"), 0);
+    groups.trees_len = 1;
     put_in(one, "memory.events", "low 0\noom 2\noom_kill 0\n");
     assert_int_equal(wp_cgroup_oom_kills(&groups, "one"), 0);
     /* Kernels before 5.2 cannot. */

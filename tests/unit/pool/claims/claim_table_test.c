@@ -243,6 +243,26 @@ finds_all_while_buckets_split(void **state)
     wp_claim_table_fini(&large);
 }
 
+/* No bucket has more than a few, however many claims there may be; and no page is
+ * promised for buckets that nobody needs. */
+static void
+has_buckets_for_all(void **state)
+{
+    static const uint32_t counts[] = {1, 2, 3, 4, 5, 63, 64, 65, 1000, 1 << 20};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(counts); i++) {
+        struct wp_claim_table many;
+        uint64_t buckets;
+
+        assert_true(wp_claim_table_init(&many, counts[i], NULL));
+        buckets = many.bucket_mask + UINT64_C(1);
+        assert_true(buckets * 2 >= counts[i]);
+        assert_true(buckets < counts[i] || buckets == 1);
+        wp_claim_table_fini(&many);
+    }
+}
+
 /* What is read is what was written, with texts of the greatest length. */
 static void
 reads_back_what_was_written(void **state)
@@ -427,6 +447,7 @@ main(void)
         cmocka_unit_test_setup_teardown(keeps_equal_buckets_apart, setup,
                                         teardown),
         cmocka_unit_test(finds_all_while_buckets_split),
+        cmocka_unit_test(has_buckets_for_all),
         cmocka_unit_test_setup_teardown(reads_back_what_was_written, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_time_is_kept_within_its_bounds, setup,

@@ -73,6 +73,27 @@ serve(const char *sandbox)
     wp_claim_rig_settle(&rig);
 }
 
+/* The longest name that a template may have has its room wherever it is read. */
+static void
+a_template_may_have_a_long_name(void **state)
+{
+    char name[253 + 1];
+
+    (void)state;
+    memset(name, 't', sizeof name);
+    name[sizeof name - 1] = '\0';
+    begin(1);
+    claim("a", name, "gone", "gone");
+    assert_string_equal(wp_claim_rig_ready(&rig, "a", "reason"),
+                        "TemplateNotFound");
+    (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX_WARM_POOL, "ns", "p",
+                            "{\"spec\":{\"replicas\":2}}");
+    wp_claim_rig_settle(&rig);
+    put_template(name);
+    assert_string_equal(wp_claim_rig_sandbox(&rig, "a"), "a");
+    wp_claim_rig_fini(&rig);
+}
+
 /* --- Which pool --- */
 
 static void
@@ -287,6 +308,7 @@ main(void)
         cmocka_unit_test(a_template_means_any_of_its_pools),
         cmocka_unit_test(none_means_a_sandbox_of_its_own),
         cmocka_unit_test(a_tenants_pool_is_not_anybodys),
+        cmocka_unit_test(a_template_may_have_a_long_name),
         cmocka_unit_test(a_template_without_a_pool_starts_cold),
         cmocka_unit_test(a_missing_template_is_told_and_waited_for),
         cmocka_unit_test(a_pool_that_v1beta1_names_is_not_looked_for),
