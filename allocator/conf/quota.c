@@ -81,22 +81,33 @@ parse_pool(struct wp_str text, struct wp_tenant_quota *out)
            wp_str_copy(pool, out->pool, sizeof out->pool);
 }
 
-/* "TENANT" or "TENANT@NAMESPACE/POOL"; a name may have an @ itself. */
+static struct wp_str
+without_spaces_behind(struct wp_str text)
+{
+    while (text.len > 0 && text.ptr[text.len - 1] == ' ') {
+        text.len--;
+    }
+    return text;
+}
+
+/* "TENANT" or "TENANT@NAMESPACE/POOL"; a name may have an @ itself, but no
+ * slash behind the last one. */
 static bool
 parse_subject(struct wp_str text, struct wp_tenant_quota *out)
 {
-    for (size_t at = text.len; at > 0; at--) {
-        if (text.ptr[at - 1] == '@') {
-            struct wp_str behind = {text.ptr + at, text.len - at};
+    const char *at;
 
-            if (parse_pool(behind, out)) {
-                text.len = at - 1;
-            }
-            break;
+    text = without_spaces_behind(text);
+    at = text.len > 0 ? memrchr(text.ptr, '@', text.len) : NULL;
+    if (at != NULL) {
+        struct wp_str pool = {at + 1, text.len - (size_t)(at + 1 - text.ptr)};
+
+        if (parse_pool(pool, out)) {
+            text = without_spaces_behind(
+                (struct wp_str){text.ptr, (size_t)(at - text.ptr)});
+        } else if (memchr(pool.ptr, '/', pool.len) != NULL) {
+            return false;
         }
-    }
-    while (text.len > 0 && text.ptr[text.len - 1] == ' ') {
-        text.len--;
     }
     return text.len > 0 && wp_str_is_printable(text) &&
            wp_str_copy(text, out->tenant, sizeof out->tenant);

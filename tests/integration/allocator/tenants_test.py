@@ -94,21 +94,33 @@ class Tenants(unittest.TestCase):
         self.assertIn("default/quickstart", done.stdout)
         self.assertNotIn("\nb ", done.stdout)
 
+    def becomes(self, quotas, leases):
+        self.settings(quotas)
+        self.daemon.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + PATIENCE
+        while self.tenants()["a"]["quota"]["leases"] != leases:
+            self.assertLess(time.monotonic(), end, self.daemon.log())
+            time.sleep(0.05)
+
+    def test_a_quota_of_one_pool(self):
+        self.claim("a", 1)
+        self.becomes(["a leases=9", "a@default/quickstart leases=1",
+                      "b@default/other leases=1"], 1)
+        self.refused("a", 2)
+        for number in range(2):
+            self.claim("b", number)
+
     def test_another_quota_after_sighup(self):
         self.claim("a", 1)
         self.claim("a", 2)
         self.refused("a", 3)
-        self.settings(["a leases=3"])
-        self.daemon.process.send_signal(signal.SIGHUP)
-        end = time.monotonic() + PATIENCE
-        while self.tenants()["a"]["quota"]["leases"] != 3:
-            self.assertLess(time.monotonic(), end, self.daemon.log())
-            time.sleep(0.05)
+        self.becomes(["a leases=3"], 3)
         self.claim("a", 3)
         self.refused("a", 4)
         # A mistake changes nothing.
         self.settings(["a leases=many"])
         self.daemon.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + PATIENCE
         while "setting 'tenant_quotas': expected TENANT" not in \
                 self.daemon.log():
             self.assertLess(time.monotonic(), end, self.daemon.log())

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "allocator/conf/conf.h"
+#include "allocator/conf/quota.h"
 #include "allocator/conf/value.h"
 
 static int
@@ -96,20 +97,6 @@ test_checks_across_settings(void **state)
     assert_check("autoscale_budgets: a=1,a=2\n",
                  "setting 'autoscale_budgets': expected each group once, got "
                  "'a' twice");
-#define QUOTA                                                                  \
-    "setting 'tenant_quotas': expected TENANT or TENANT@NAMESPACE/POOL, then " \
-    "some of leases=N, waiting=N and claims-per-minute=N, each once, got "
-    assert_check("tenant_quotas: [ci]\n", QUOTA "'ci'");
-    assert_check("tenant_quotas: [leases=1]\n", QUOTA "'leases=1'");
-    assert_check("tenant_quotas: [ci leases=x]\n", QUOTA "'ci leases=x'");
-    assert_check("tenant_quotas: [ci leases=1 leases=2]\n",
-                 QUOTA "'ci leases=1 leases=2'");
-    assert_check("tenant_quotas: [ci leases=16777217]\n",
-                 QUOTA "'ci leases=16777217'");
-    assert_check("tenant_quotas: [ci leases=1, ci waiting=2]\n",
-                 "setting 'tenant_quotas': expected each tenant once for a "
-                 "pool, got 'ci' twice");
-#undef QUOTA
     assert_check("claims_max: 5\n",
                  "setting 'claims_max': expected 0 or at least slots_max "
                  "(4096), got 5");
@@ -123,6 +110,142 @@ test_checks_across_settings(void **state)
     assert_check("allowed_uids: [me]\n",
                  "setting 'allowed_uids': expected user ids (numbers), got "
                  "'me'");
+}
+
+static void
+test_checks_of_quotas(void **state)
+{
+    (void)state;
+#define QUOTA                                                                  \
+    "setting 'tenant_quotas': expected TENANT or TENANT@NAMESPACE/POOL, then " \
+    "some of leases=N, waiting=N and claims-per-minute=N, each once, got "
+    assert_check("tenant_quotas: [ci]\n", QUOTA "'ci'");
+    assert_check("tenant_quotas: [leases=1]\n", QUOTA "'leases=1'");
+    assert_check("tenant_quotas: [ci leases=x]\n", QUOTA "'ci leases=x'");
+    assert_check("tenant_quotas: [ci leases=1 leases=2]\n",
+                 QUOTA "'ci leases=1 leases=2'");
+    assert_check("tenant_quotas: [ci leases=16777217]\n",
+                 QUOTA "'ci leases=16777217'");
+    assert_check("tenant_quotas: ['me@No/p leases=1']\n",
+                 QUOTA "'me@No/p leases=1'");
+    assert_check("tenant_quotas: ['me@ns/ leases=1']\n",
+                 QUOTA "'me@ns/ leases=1'");
+    assert_check("tenant_quotas: ['@ns/p leases=1']\n",
+                 QUOTA "'@ns/p leases=1'");
+    assert_check("tenant_quotas: [ci leases=1, ci waiting=2]\n",
+                 "setting 'tenant_quotas': expected each tenant once for a "
+                 "pool, got 'ci' twice");
+#undef QUOTA
+}
+
+static void
+test_checks_of_addresses(void **state)
+{
+    (void)state;
+#define ADDRESS "address 'x': expected unix:/path, 127.0.0.1:PORT or [::1]:PORT"
+    assert_check("http_listen: [x]\n", "setting 'http_listen': " ADDRESS);
+    assert_check("metrics_listen: [x]\n", "setting 'metrics_listen': " ADDRESS);
+    assert_check("trusting_listen: [x]\n",
+                 "setting 'trusting_listen': " ADDRESS);
+#undef ADDRESS
+    assert_check("trusting_listen: ['unix:/x']\n",
+                 "setting 'trusting_listen': expected host:port, got "
+                 "'unix:/x'");
+    assert_check("webhook_listen: x\n",
+                 "setting 'webhook_listen': expected host:port, got 'x'");
+    assert_check("webhook_listen: 'unix:/x'\n",
+                 "setting 'webhook_listen': expected host:port, got "
+                 "'unix:/x'");
+    assert_check("webhook_url: http://x\n",
+                 "setting 'webhook_url': expected https://, got 'http://x'");
+    assert_check("session_url: ftp://x\n",
+                 "setting 'session_url': expected a URL as http://host:port, "
+                 "got 'ftp://x'");
+    assert_check("session_pool: a/b/c\n",
+                 "setting 'session_pool': expected NAME or NAMESPACE/NAME of a "
+                 "pool, got 'a/b/c'");
+    assert_check("trigger_template: t\n",
+                 "setting 'trigger_template': expected NAMESPACE/NAME of a "
+                 "template, got 't'");
+    assert_check("allowed_uids: ['4294967295']\n",
+                 "setting 'allowed_uids': expected user ids (numbers), got "
+                 "'4294967295'");
+}
+
+static void
+test_checks_of_remotes(void **state)
+{
+    (void)state;
+    assert_check("egress_packages: 'https://x'\n",
+                 "setting 'egress_packages': 'https://x': expected a name, "
+                 "*.NAME, an address or a network, perhaps with :PORT");
+    assert_check("backend: kubernetes\negress_proxy: x\n",
+                 "setting 'egress_proxy': a port was expected behind the host, "
+                 "got 'x'");
+    assert_check("backend: kubernetes\negress_proxy: 'x:80'\n",
+                 "setting 'egress_proxy': expected 'token_key_file' beside it, "
+                 "from which keys of passes are made");
+#define REMOTE                                                                 \
+    "':::': HOST[:PORT][/PATH] expected: a port from 1 to 65535 was expected " \
+    "behind the host"
+    assert_check("git_remotes: ':::'\n", "setting 'git_remotes': " REMOTE);
+    assert_check("git_remotes_denied: ':::'\n",
+                 "setting 'git_remotes_denied': " REMOTE);
+#undef REMOTE
+    assert_check("git_trust_files: '/x'\n",
+                 "setting 'git_trust_files': '/x': expected up to 16 different "
+                 "paths below a repository between commas, each of at most 255 "
+                 "bytes without empty parts, '.' and '..'");
+    assert_check("backend: kubernetes\nfetch_socket: x\n",
+                 "setting 'fetch_socket': expected an absolute path, got 'x'");
+    assert_check("backend: kubernetes\ngit_remotes: h/x\n",
+                 "setting 'fetch_socket': expected where warmpool-fetch "
+                 "serves, with git_remotes");
+}
+
+/* A tenant's name may have spaces, and an @ of its own. */
+static void
+test_subjects_of_quotas(void **state)
+{
+    static const struct {
+        const char *tenant;
+        const char *pool_namespace;
+        const char *pool;
+        struct wp_quota quota;
+    } rows[] = {
+        {"ci", "default", "p", {3, WP_QUOTA_NONE, WP_QUOTA_NONE}},
+        {"ci", "", "", {4, 5, 6}},
+        {"ci", "other", "p", {WP_QUOTA_NONE, 0, WP_QUOTA_NONE}},
+        {"me@home", "", "", {1, WP_QUOTA_NONE, WP_QUOTA_NONE}},
+        {"me@home", "default", "p", {2, WP_QUOTA_NONE, WP_QUOTA_NONE}},
+        {"all of us", "default", "p", {WP_QUOTA_NONE, WP_QUOTA_NONE, 7}},
+    };
+    static struct wp_tenant_quota quotas[WP_CONF_QUOTAS_MAX];
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+    uint32_t n = 0;
+
+    assert_int_equal(
+        read_text(conf,
+                  "tenant_quotas: [ci@default/p leases=3, ci leases=4 "
+                  "waiting=5 claims-per-minute=6, ci@other/p waiting=0, "
+                  "me@home leases=1, me@home@default/p leases=2, all of us "
+                  "@default/p claims-per-minute=7]\n",
+                  &err),
+        WP_OK);
+    assert_int_equal(wp_conf_quotas(conf, quotas, &n, &err), WP_OK);
+    assert_int_equal(n, WP_ARRAY_LEN(rows));
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(quotas[i].tenant, rows[i].tenant);
+        assert_string_equal(quotas[i].pool_namespace, rows[i].pool_namespace);
+        assert_string_equal(quotas[i].pool, rows[i].pool);
+        assert_memory_equal(&quotas[i].quota, &rows[i].quota,
+                            sizeof rows[i].quota);
+    }
+    assert_check("tenant_quotas: [ci@default/p leases=3, ci leases=4, "
+                 "ci@default/p leases=5]\n",
+                 "setting 'tenant_quotas': expected each tenant once for a "
+                 "pool, got 'ci' twice");
 }
 
 static void
@@ -176,6 +299,10 @@ test_checks_of_stores(void **state)
     assert_check("lease_store: memory\nstop_leaves: leased\n",
                  "setting 'stop_leaves': expected auto or nothing with "
                  "lease_store memory, whose leases end with the daemon");
+    assert_check("stop_leaves: leased\nsandbox_outlive: false\n",
+                 "setting 'sandbox_outlive': expected auto or true unless "
+                 "stop_leaves is nothing: what is left running must outlive "
+                 "the daemon");
 }
 
 /* What a stop leaves follows from the store, unless it is said. */
@@ -243,6 +370,11 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_checks_across_settings),
+        cmocka_unit_test(test_checks_of_quotas),
+        cmocka_unit_test(test_checks_of_addresses),
+        cmocka_unit_test(test_checks_of_remotes),
+        cmocka_unit_test_setup_teardown(test_subjects_of_quotas, setup,
+                                        teardown),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_checks_of_stores),
         cmocka_unit_test_setup_teardown(test_what_outlives, setup, teardown),
