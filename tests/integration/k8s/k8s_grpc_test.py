@@ -224,8 +224,33 @@ class Claims(Case):
         self.wait_count(3 + 3 + 6)
         self.judge(leases=3)
 
+    def redis(self):
+        """The URL of a server of its own."""
+        if not shutil.which("redis-server"):
+            self.skipTest("redis-server is not installed")
+        folder = tempfile.mkdtemp(prefix="wp-k8s-redis-")
+        self.addCleanup(shutil.rmtree, folder)
+        server = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", folder + "/s",
+             "--save", "", "--dir", folder], stdout=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        eventually(lambda: os.path.exists(folder + "/s"), "redis")
+        return f"unix:{folder}/s"
+
+    def test_a_kill_with_leases_in_memory(self):
+        """The sandboxes' annotations have them."""
+        self.outlives_a_kill("--lease-store=memory")
+
     def test_a_kill_with_leases_on_disk(self):
-        daemon = self.start("--lease-store=sqlite")
+        self.outlives_a_kill("--lease-store=sqlite")
+
+    def test_a_kill_with_leases_in_redis(self):
+        self.outlives_a_kill("--lease-store=redis",
+                             "--redis-url=" + self.redis())
+
+    def outlives_a_kill(self, *store):
+        daemon = self.start(*store)
         leases = [self.claim(daemon, f"g{i}") for i in range(3)]
         daemon.kill()
         daemon.start()

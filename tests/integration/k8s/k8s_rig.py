@@ -38,6 +38,8 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Daemon:
+    environment = None
+
     def __init__(self, api, *flags):
         self.dir = tempfile.mkdtemp(prefix="wp-k8s-")
         self.url = api.url
@@ -61,7 +63,8 @@ class Daemon:
                 url=self.url,
                 token=f"{os.path.basename(self.dir)}-{self.starts}"))
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(self.args, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                self.args, stdout=log, stderr=log, env=self.environment)
 
     def messages(self):
         with open(self.log_path, encoding="utf-8") as handle:
