@@ -33,7 +33,8 @@ UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 class Daemon:
     """One that listens on TCP, in a directory of its own."""
 
-    def __init__(self, *flags, directory=None, listen="127.0.0.1:0"):
+    def __init__(self, *flags, directory=None, listen="127.0.0.1:0",
+                 manifest=MANIFEST):
         self.dir = directory or tempfile.mkdtemp(prefix="wp-access-")
         os.chmod(self.dir, 0o755)
         self.run = os.path.join(self.dir, "run")
@@ -41,7 +42,7 @@ class Daemon:
         self.log_path = os.path.join(self.dir, "log")
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
-                [DAEMON, "--synthetic", "--manifests=" + MANIFEST,
+                [DAEMON, "--synthetic", "--manifests=" + manifest,
                  "--lease-store=memory", "--runtime-dir=" + self.run,
                  f"--listen=unix:{self.run}/warmpoold.sock"
                  + ("," + listen if listen else ""), *flags],
