@@ -1,5 +1,6 @@
 """The tests of a build folder, as ctest has them, each run behind a wall."""
 import contextlib
+import copy
 import hashlib
 import json
 import os
@@ -52,6 +53,13 @@ class Test:
                  os.path.basename(word) and not os.path.isdir(word)]
         return goals + PROGRAMS if self.integration else goals
 
+    def moved(self, build, other):
+        """The same test of another build folder."""
+        test = copy.copy(self)
+        test.command = [word.replace(build, other) for word in self.command]
+        test.folder = self.folder.replace(build, other)
+        return test
+
     def run(self, limit_s, stop=None, **environment):
         """True: it passed, had to be left out, or was stopped."""
         with subprocess.Popen(
@@ -77,10 +85,19 @@ class Test:
         return total.hexdigest()
 
 
-def tests_of(build, pattern):
-    """Those that are built and whose names the pattern is found in; ctest says
-    nothing of the others."""
+def entries(build, pattern):
     said = subprocess.run(
         ["ctest", "--test-dir", build, "--show-only=json-v1", "-R", pattern],
         capture_output=True, text=True, check=True).stdout
-    return [Test(t) for t in json.loads(said)["tests"] if "command" in t]
+    return json.loads(said)["tests"]
+
+
+def names_of(build, pattern):
+    """Of those that are not built as well."""
+    return {entry["name"] for entry in entries(build, pattern)}
+
+
+def tests_of(build, pattern):
+    """Those that are built and whose names the pattern is found in; ctest says
+    nothing of the others."""
+    return [Test(t) for t in entries(build, pattern) if "command" in t]

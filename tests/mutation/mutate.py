@@ -42,7 +42,7 @@ from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from coverage import learn
-from ctests import SIDE_BY_SIDE, tests_of
+from ctests import SIDE_BY_SIDE, names_of, tests_of
 from operators import mutations
 from tree import PRODUCT, ROOT, configure, copy_tree, ninja, product_files
 
@@ -51,6 +51,7 @@ WORK = os.path.join(ROOT, "build", "mutation")
 TREES = 3  # Mistakes that are tried side by side, each in a tree of its own.
 LAST = os.path.join(WORK, "survived.json")
 TESTS = "^(unit|sim|fuzz|stress|integration)/"
+THREADS = "^(unit|stress|integration/lease_)"  # With the thread sanitizer.
 SLOW = 3  # A mutant may make a test this many times slower, and
 SLOW_S = 30  # so many seconds more, before it counts as noticed.
 BATCH = 8  # Tests that are built together.
@@ -300,7 +301,10 @@ class Place:
         self.tsan = self.configured("tsan", "-DWP_SANITIZE=thread")
         self.tests = self.known(self.dev, options.tests, covered)
         self.sanitized = self.known(self.asan, "^(unit|integration)/", covered)
-        self.threads = self.known(self.tsan, "^(unit|stress)/", covered)
+        threads = names_of(self.tsan, THREADS)
+        self.threads = [t.moved(self.dev, self.tsan)
+                        for t in self.known(self.dev, THREADS, covered)
+                        if t.name in threads]
 
     @staticmethod
     def known(build, pattern, covered):
