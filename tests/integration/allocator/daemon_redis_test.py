@@ -166,6 +166,30 @@ class TakeOver(Rig):
         follower.wait_full(3)
         eventually(lambda: len(follower.sandboxes()) == 3, "no one too many")
 
+    def test_a_takeover_waits_for_the_store(self):
+        """To be told whose a sandbox is of which it has not heard."""
+        keeper = self.start("keeper").wait_full(3)
+        follower = self.start("follower").wait_full(3)
+        lease = follower.claim("mine")
+        pids = follower.pids(lease.sandbox)
+        follower.wait_full(3)
+        known = set(follower.sandboxes())
+        self.redis.stop()
+        idle = next(name for name in known if name != lease.sandbox)
+        os.kill(int(follower.pids(idle)["inner"]), signal.SIGKILL)
+        eventually(lambda: set(follower.sandboxes()) - known, "another one")
+        follower.pids((set(follower.sandboxes()) - known).pop())
+        keeper.stop(signal.SIGKILL)
+        waits = "waiting for the lease store, to know whose the sandboxes are"
+        eventually(lambda: waits in follower.messages(), "it waits")
+        self.redis.start()
+        eventually(lambda: self.value(follower, "warmpool_keeper") == 1,
+                   "took over")
+        eventually(lambda: self.granted(renew, follower, lease), "renewed")
+        self.assertEqual(follower.pids(lease.sandbox), pids)
+        self.assertTrue(alive(pids["inner"]))
+        self.assertEqual(follower.messages().count(waits), 1)
+
     def test_a_takeover_that_fails_says_why_and_goes_on(self):
         """What stands in its place is not the daemon's to remove."""
         keeper = self.start("keeper").wait_full(3)
