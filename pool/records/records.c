@@ -213,42 +213,19 @@ wp_records_is_of(const struct wp_lease_record *record,
            strcmp(claim->tenant, record->tenant) == 0;
 }
 
-/* The lease of a slot that is held ends as the record says. */
+/* The lease of a slot that is held ends, and with it the sandbox: where records
+ * are shared what somebody held is offered to nobody else (lease_end.c). */
 static void
-end_copied(struct wp_pools *pools, struct wp_pool *pool, struct wp_slot_ref ref,
+end_copied(struct wp_pools *pools, struct wp_slot_ref ref,
            const struct wp_lease_record *record)
 {
-    struct wp_slot *slot = wp_slot_at(&pools->slots, ref.index);
     pthread_mutex_t *lock = wp_pools_change_lock(pools, ref.index);
-    struct wp_claim_view view;
-    bool reopen = record->state == WP_RECORD_OPEN;
-    bool push = false;
     bool ended;
 
     (void)pthread_mutex_lock(lock);
-    if (reopen) {
-        bool claimed = wp_pools_claim_of(pools, ref, &view);
-
-        (void)wp_slot_control_change(slot, WP_CONTROL_ON_REOPENS);
-        atomic_store_explicit(&slot->fence, record->fence,
-                              memory_order_relaxed);
-        (void)wp_slot_work_change(slot, WP_WORK_ON_REOPENS);
-        ended = wp_slot_reopen(&pools->slots, ref, &push);
-        if (ended && claimed) {
-            bool mine = wp_claim_table_end(&pools->claims, view.ref, NULL);
-
-            (void)mine; /* Or an end of ours was faster. */
-        }
-    } else {
-        ended = wp_pools_end_held(pools, ref);
-    }
+    ended = wp_pools_end_held(pools, ref);
     (void)pthread_mutex_unlock(lock);
-    if (ended && reopen) {
-        if (push) {
-            wp_pools_push(pool, ref);
-        }
-        wp_pools_match(pool);
-    }
+    (void)ended; /* Or an end of ours was faster. */
     wp_pools_mark_on(pools, ref.index,
                      record->state == WP_RECORD_NONE ? WP_WORK_ON_NO_RECORD
                                                      : WP_WORK_ON_LIST);
@@ -270,7 +247,7 @@ apply_to_held(struct wp_pools *pools, struct wp_pool *pool,
         return;
     }
     if (!wp_record_is_claimed(record->state)) {
-        end_copied(pools, pool, ref, record);
+        end_copied(pools, ref, record);
         return;
     }
     if (wp_slot_state(&pools->slots, ref) != WP_SLOT_LEASED) {
@@ -324,10 +301,18 @@ apply_to_ready(struct wp_pools *pools, struct wp_pool *pool,
         }
         break;
     case WP_RECORD_ENDED:
-        if (record->fence >= fence &&
+        if (record->fence > fence &&
             wp_slot_move(&pools->slots, ref, WP_SLOT_READY, WP_SLOT_DYING)) {
             /* The feed tells the latest only: it was granted, too. */
-            pool->granted_elsewhere += record->fence > fence ? 1 : 0;
+            pool->granted_elsewhere++;
+            wp_pools_mark(pools, ref.index);
+        } else if (record->fence == fence &&
+                   wp_slot_move(&pools->slots, ref, WP_SLOT_READY,
+                                pools->durable ? WP_SLOT_QUARANTINED
+                                               : WP_SLOT_DYING)) {
+            /* It is not wanted any more. But when the store has forgotten
+             * something, who says so may not have heard of a grant, and who
+             * granted it tells later: the store has the last word. */
             wp_pools_mark(pools, ref.index);
         }
         break;

@@ -89,6 +89,42 @@ what_is_given_up_may_be_held(void **state)
     replica_close(&a);
 }
 
+/* The same heard by a third one, which has not heard of the grant either: whoever
+ * asks it to renew is not told that the lease is over. */
+static void
+what_another_gives_up_may_be_held(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct replica third;
+    struct wp_lease_record given_up;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_open(&b, 1, 1, false);
+    replica_open(&third, 2, 1, false);
+    replica_settle_both(&a, &b);
+    replica_settle(&third);
+    assert_int_equal(replica_stats(&third).ready, 1);
+    given_up = replica_store.records[0];
+    given_up.state = WP_RECORD_ENDED;
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    replica_store.ports[2].n_feed = 0;
+    wp_pools_on_record(third.pools, &given_up);
+    replica_settle(&third);
+    assert_int_equal(replica_change(&third, &c, true, NULL), WP_OK);
+    assert_int_equal(replica_stats(&third).leased, 1);
+    assert_int_equal(replica_stats(&third).dying, 0);
+    replica_settle_both(&a, &b);
+    /* When nobody has it, it goes. */
+    replica_settle(&third);
+    assert_int_equal(replica_stats(&third).ready, 1);
+    replica_close(&third);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 /* A record of what is over comes back with an old copy of the store. The keeper
  * hears of it while it tells what it knows: that does not make it known. */
 static void
@@ -313,6 +349,8 @@ main(void)
         cmocka_unit_test_setup(a_replica_can_tell_what_the_store_had,
                                replica_set_up_shared),
         cmocka_unit_test_setup(what_is_given_up_may_be_held,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(what_another_gives_up_may_be_held,
                                replica_set_up_shared),
         cmocka_unit_test_setup(what_is_over_is_not_known,
                                replica_set_up_shared),
