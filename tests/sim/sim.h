@@ -157,6 +157,7 @@ struct sim_shown {
     char claim_id[SIM_ID_MAX]; /* "": to none yet. */
     uint64_t fence;
     int64_t live_until_ns; /* True time, by the clock of who granted it. */
+    int64_t renewed_ns;    /* When the latest renewal came in. */
     bool given_up;         /* Its client released it, or forgot it. */
 };
 
@@ -539,9 +540,9 @@ void sim_oracle_shown(struct sim *sim, struct sim_client *client,
                       const struct wp_grant *grant, int64_t until_ns);
 /* A Get at some replica said that the claim holds the sandbox of that name. */
 void sim_oracle_told(struct sim *sim, const char *claim_id, const char *name);
-/* The client's lease was renewed until then. */
+/* The client's lease was renewed until then, by what came in at received_ns. */
 void sim_oracle_renewed(struct sim *sim, struct sim_client *client,
-                        int64_t until_ns);
+                        int64_t received_ns, int64_t until_ns);
 /* A replica has ordered another sandbox: may it have? */
 void sim_oracle_ordered(struct sim *sim, struct sim_replica *replica);
 /* A replica has the sandbox destroyed. */

@@ -282,7 +282,8 @@ hear_renew(struct sim *sim, struct sim_call *call)
 
     if (call->status == WP_OK) {
         memcpy(client->token, call->change.new_token, sizeof client->token);
-        sim_oracle_renewed(sim, client, call->received_ns + ttl_ns);
+        sim_oracle_renewed(sim, client, call->received_ns,
+                           call->received_ns + ttl_ns);
     } else if (call->status == WP_FAILED_PRECONDITION) {
         if (!sandbox->dead) {
             sim_wrong(sim, "claim %s is told that %s, which lives, is lost",

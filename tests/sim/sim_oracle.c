@@ -99,14 +99,22 @@ sim_oracle_told(struct sim *sim, const char *claim_id, const char *name)
 }
 
 void
-sim_oracle_renewed(struct sim *sim, struct sim_client *client, int64_t until_ns)
+sim_oracle_renewed(struct sim *sim, struct sim_client *client,
+                   int64_t received_ns, int64_t until_ns)
 {
     struct sim_sandbox *sandbox = client->holds;
+    struct sim_shown *shown = &sandbox->shown;
+    /* A renewal may have been overtaken by a later one. The later one counts,
+     * and may shorten the lease; a durable store keeps the longer one. */
+    bool counts = sim->profile.store == SIM_STORE_MEMORY &&
+                  received_ns >= shown->renewed_ns;
 
-    /* A renewal may have been overtaken by a later one. */
     until_ns -= allowance_ns(sim);
-    if (until_ns > sandbox->shown.live_until_ns) {
-        sandbox->shown.live_until_ns = until_ns;
+    if (counts || until_ns > shown->live_until_ns) {
+        shown->live_until_ns = until_ns;
+    }
+    if (received_ns > shown->renewed_ns) {
+        shown->renewed_ns = received_ns;
     }
     if (sandbox->destroying && !sandbox->dead &&
         sim_oracle_is_live(sim, sandbox)) {
