@@ -74,7 +74,7 @@ wait_text(double wait_s, char out[32])
     if (wait_s <= 0) {
         (void)snprintf(out, 32, "0");
     } else {
-        (void)wp_print_duration((int64_t)(wait_s * 1e9), out);
+        (void)wp_print_seconds(wait_s, out);
     }
 }
 

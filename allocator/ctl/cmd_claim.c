@@ -9,6 +9,7 @@
 #include "allocator/ctl/lease.h"
 #include "allocator/ctl/print.h"
 #include "allocator/ctl/sandbox/upload.h"
+#include "pool/base/assert.h"
 #include "pool/base/rng.h"
 #include "proto/formats/json_text.h"
 
@@ -43,9 +44,8 @@ remember(const struct wp_ctl *ctl, struct wp_str claim_id,
                                          grant->deadline_wall_ms};
     struct wp_err err;
 
-    if (!wp_str_copy(claim_id, record.claim_id, sizeof record.claim_id)) {
-        return;
-    }
+    /* The reply's was checked. */
+    WP_ASSERT(wp_str_copy(claim_id, record.claim_id, sizeof record.claim_id));
     memcpy(record.sandbox, grant->sandbox, sizeof record.sandbox);
     memcpy(record.token, grant->token, sizeof record.token);
     if (wp_token_store_save(&record, &err) != WP_OK) {
@@ -227,9 +227,8 @@ give_back(struct wp_ctl *ctl, const struct wp_wire_claim_response *response,
     } else {
         char id[WP_CLAIM_ID_MAX + 1];
 
-        if (wp_str_copy(response->claim_id, id, sizeof id)) {
-            wp_token_store_forget(id);
-        }
+        WP_ASSERT(wp_str_copy(response->claim_id, id, sizeof id));
+        wp_token_store_forget(id);
         (void)wp_err_wrap(err,
                           "not all was uploaded, and the claim is released");
     }

@@ -22,7 +22,7 @@ seconds_text(double seconds, char out[32])
         (void)snprintf(out, 32, "-");
         return out;
     }
-    return wp_print_duration((int64_t)(seconds * 1e9), out);
+    return wp_print_seconds(seconds, out);
 }
 
 /* A rate that has faded away is none. */

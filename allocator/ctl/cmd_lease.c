@@ -6,6 +6,7 @@
 #include "allocator/ctl/commands.h"
 #include "allocator/ctl/lease.h"
 #include "allocator/ctl/print.h"
+#include "pool/base/assert.h"
 #include "proto/formats/json_text.h"
 
 enum {
@@ -211,7 +212,7 @@ wp_cmd_list(struct wp_ctl *ctl)
     struct wp_table table;
     json_t *array = json_array();
     char page_token[WP_WIRE_PAGE_TOKEN_MAX + 1];
-    size_t used = ctl->arena.used;
+    size_t used;
     int code = WP_EXIT_OK;
 
     if (ctl->options.pool != NULL &&
@@ -220,6 +221,7 @@ wp_cmd_list(struct wp_ctl *ctl)
         json_decref(array);
         return wp_ctl_usage(ctl, &call.err);
     }
+    used = ctl->arena.used; /* With what the request points to. */
     wp_table_init(&table, titles, WP_ARRAY_LEN(titles), 0);
     do {
         struct wp_wire_list_claims_response page;
@@ -231,12 +233,8 @@ wp_cmd_list(struct wp_ctl *ctl)
         for (uint32_t i = 0; i < page.n_claims; i++) {
             list_row(ctl, &page.claims[i], &table, array);
         }
-        if (!wp_str_copy(page.next_page_token, page_token, sizeof page_token)) {
-            (void)wp_err_set(&call.err, WP_INTERNAL,
-                             "the daemon's page token is too long");
-            code = wp_ctl_fail(ctl, &call.err, 0);
-            break;
-        }
+        WP_ASSERT(wp_str_copy(page.next_page_token, page_token,
+                              sizeof page_token)); /* It was checked. */
         request.page_token = wp_str_from(page_token);
         /* However many pages there are, one is kept. */
         ctl->arena.used = used;

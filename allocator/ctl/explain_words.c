@@ -46,12 +46,6 @@ print(FILE *out, struct words *words)
     }
 }
 
-static const char *
-lead_text(double seconds, char out[32])
-{
-    return wp_print_duration((int64_t)(seconds * (double)WP_NS_PER_S), out);
-}
-
 /* "41 000". */
 static const char *
 count_text(double n, char out[32])
@@ -97,7 +91,7 @@ say_demand(struct words *words, const struct wp_scale_decision *d)
     } else {
         say(words, "claims come at %.2g/s", d->rate_per_s);
     }
-    say(words, ", a new one takes %s", lead_text(d->lead_mean_s, lead));
+    say(words, ", a new one takes %s", wp_print_seconds(d->lead_mean_s, lead));
     if (d->learned && d->reason != WP_SCALE_BETWEEN && more > 0) {
         say(words, ", and bursts");
         if (d->burst_unix_ms > 0) {
@@ -200,7 +194,7 @@ say_capacity(struct words *words, const struct wp_scale_decision *d)
             d->makes_per_s, d->rate_per_s, bound, d->at_once);
     } else if (d->queue_s > QUEUE_SHARE * d->lead_mean_s) {
         say(words, "An order waits %s for its turn: %u are made at once (%s).",
-            lead_text(d->queue_s, queue), d->at_once, bound);
+            wp_print_seconds(d->queue_s, queue), d->at_once, bound);
     }
 }
 

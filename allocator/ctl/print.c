@@ -1,5 +1,6 @@
 #include "allocator/ctl/print.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,12 @@ wp_print_duration(int64_t duration_ns, char out[32])
                        (int)(s / 3600 % 24));
     }
     return out;
+}
+
+const char *
+wp_print_seconds(double seconds, char out[32])
+{
+    return wp_print_duration((int64_t)(fmin(fmax(seconds, 0), 1e9) * 1e9), out);
 }
 
 void

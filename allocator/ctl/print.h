@@ -47,6 +47,8 @@ void wp_print_paragraph(FILE *out, const char *text);
 /* "1h02m", "29m12s", "12.3s", "350ms", "4us": two units at most; returns out.
  * Negative ones as 0. */
 const char *wp_print_duration(int64_t duration_ns, char out[32]);
+/* The same of whatever a peer has sent: none is "0s", too many are 30 years. */
+const char *wp_print_seconds(double seconds, char out[32]);
 
 /* One JSON value and a newline; takes the reference. pretty: over several
  * lines. */

@@ -122,7 +122,9 @@ run_command(struct wp_ctl *ctl, char **args, int n)
         return wp_ctl_usage(ctl, &err);
     }
     code = ctl->command->run(ctl);
-    if (fflush(ctl->out) != 0 && code == WP_EXIT_OK) {
+    /* What failed before may have been dropped by now. */
+    if ((fflush(ctl->out) != 0 || ferror(ctl->out) != 0) &&
+        code == WP_EXIT_OK) {
         (void)wp_err_set(&err, WP_INTERNAL, "cannot write the output");
         return wp_ctl_fail(ctl, &err, 0);
     }
