@@ -80,7 +80,7 @@ hint_for(const struct wp_err *err)
                "file; the daemon's user and root can read it.";
     }
     if (err->status == WP_PERMISSION_DENIED) {
-        return strncmp(err->msg, "the sandbox", 11) == 0
+        return strstr(err->msg, "the sandbox refuses") != NULL
                    ? NULL
                    : "The daemon's settings 'identities' and 'allowed_uids' "
                      "say who may do what.";

@@ -14,6 +14,8 @@ import grpc
 from google.protobuf import text_format
 from warmpool.v1 import allocator_pb2 as pb
 
+from fake_http import FakeHttp
+
 PATIENCE = 90
 # What still lasts for 3 days and 12 hours; a slow machine has half an hour.
 FAR_MS = (int(time.time()) + (3 * 24 + 12) * 3600 + 1800) * 1000
@@ -53,12 +55,14 @@ class FakeDaemon(grpc.GenericRpcHandler):
         self.server.add_generic_rpc_handlers((self,))
         self.server.add_insecure_port(f"unix:{directory}/warmpoold.sock")
         self.server.start()
+        self.http = FakeHttp(directory)
         self.env = {key: value for key, value in os.environ.items()
                     if not key.startswith(("WARMPOOL_", "XDG_"))}
         self.env.update(RUNTIME_DIRECTORY=directory, LC_ALL="C.UTF-8",
                         XDG_STATE_HOME=os.path.join(directory, "home"))
 
     def stop(self):
+        self.http.stop()
         self.server.stop(None).wait()
 
     def service(self, details):
@@ -87,10 +91,13 @@ class FakeDaemon(grpc.GenericRpcHandler):
                 context.abort(reply.code, reply.text)
             yield reply
 
-    def run(self, ctl, words, replies, terminal=False, data=b"", env=None):
+    def run(self, ctl, words, replies, terminal=False, data=b"", env=None,
+            http=()):
         """What the command did, as text without what changes."""
         self.replies = {name: list(each) for name, each in replies.items()}
         self.calls = []
+        self.http.answers = list(http)
+        self.http.requests = []
         began_ms = int(time.time() * 1000)
         options = {"env": {**self.env, **(env or {})}, "cwd": self.dir}
         if terminal:
@@ -101,7 +108,8 @@ class FakeDaemon(grpc.GenericRpcHandler):
                                   capture_output=True, check=False, **options)
             code, out, errors = (done.returncode, done.stdout.decode(),
                                  done.stderr.decode())
-        text = "".join(f"> {call}\n" for call in self.calls) + out
+        text = "".join(f"> {call}\n" for call in self.calls)
+        text += "".join(self.http.requests) + out
         text += "".join(f"! {line}\n" for line in errors.splitlines())
         return self.plain(text, began_ms) + f"[{code}]\n"
 
