@@ -172,13 +172,12 @@ wp_token_parse(const char *hex, uint8_t token[WP_TOKEN_LEN], struct wp_err *err)
     return WP_OK;
 }
 
-/* A string member that must fit; absent ones are left empty. */
+/* A string member that must fit; an absent one leaves out as it is: empty. */
 static bool
 json_member(const json_t *object, const char *key, char *out, size_t cap)
 {
     const json_t *member = json_object_get(object, key);
 
-    out[0] = '\0';
     return member == NULL ||
            (json_is_string(member) &&
             wp_str_copy((struct wp_str){json_string_value(member),

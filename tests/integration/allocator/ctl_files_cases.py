@@ -42,6 +42,10 @@ def make_files(directory):
     put("app/run.sh", b"#!\n", 0o755)
     put("app/.hidden/b.txt", b"b\n")
     put("app/a.txt", b"a\n")
+    put("pdf/SKILL.md", b"---\n")
+    put("sources.json", b'{"allowed_domains": ["a.test"], "allowed_remotes": '
+                        b'["https://g.test/t/*", "https://g.test:84/*"]}')
+    put("denied.json", b'{"denied_remotes": ["https://g.test:84/*"]}')
     put("linked/one", b"")
     os.symlink("one", os.path.join(directory, "linked/link"))
     os.makedirs(os.path.join(directory, "piped"))
@@ -172,6 +176,24 @@ def brings():
     for archive in ("gone.tar", "link.tar", "cut.tgz", "one.txt", "app",
                     "gib1"):
         yield claim("--archive", archive)
+    for skill in ("pdf", "./pdf/", "app", "gone", "one.txt"):
+        yield claim("--skill", skill)
+    repo = ("--repo", "https://g.test/t/a@main", "--repo",
+            "https://g.test:84/t/b:b")
+    for password in ("g.test=@secret.txt", "me@g.test=@secret.txt",
+                     "g.test:84=@secret.txt", "h.test=@secret.txt",
+                     "g.tes=@secret.txt", "g.test=secret.txt", "g.test",
+                     "=@secret.txt", "me@=@secret.txt", "g.test=@gone"):
+        yield claim(*repo, "--repo-password", password)
+    yield claim(*repo, "--repo-password", "g.test=-", data=b"word\n")
+    yield claim("--repo", "somewhere")
+    yield claim(*repo, "--sources", "sources.json")
+    yield claim(*repo, "--sources", "sources.json", "--egress", "none")
+    yield claim(*repo, "--sources", "denied.json")
+    yield claim("--sources", "one.txt")
+    yield claim("--sources", "gone")
+    yield claim("--run")
+    yield claim("--volume", "notes", "--workdir", "w")
     yield claim("--secret", "A=@gone")
     yield claim("--secret", "A=@app")
     yield claim("--secret-env", "A=@secret.txt", "--secret", "B=-",
