@@ -145,6 +145,29 @@ class Binding(unittest.TestCase):
         self.refused(grpc.StatusCode.ALREADY_EXISTS, daemon, "c3",
                      env=env(A="2"), files=[a_file("f", b"1")])
 
+    def test_what_triggers_it_is_told(self):
+        """Each mark of a trigger is a variable of what runs in the sandbox."""
+        daemon = self.start(f"--trigger-template=default/{POOL.name}")
+        daemon.wait_full(3)
+        for body, said in (
+                ({"type": "cron", "skill": "rca:ci", "schedule": "0 2 * * *"},
+                 "TRIGGER_SCHEDULE=0 2 * * *\nTRIGGER_SKILL=rca:ci\n"
+                 "TRIGGER_TYPE=cron\n"),
+                ({"type": "webhook", "event": "push", "repo": "org/name",
+                  "pr_number": 7},
+                 "TRIGGER_BRANCH=main\nTRIGGER_EVENT=push\nTRIGGER_PR=7\n"
+                 "TRIGGER_REPO=org/name\nTRIGGER_TYPE=webhook\n")):
+            status, answer = daemon.get("/api/v1/sandbox/trigger", "POST",
+                                        json.dumps(body))
+            self.assertEqual(status, 200, answer)
+            claim = daemon.rpc(
+                "Allocator/GetClaim",
+                pb.GetClaimRequest(
+                    claim_id=json.loads(answer)["sandbox_claim"]),
+                pb.ClaimInfo)
+            self.assertEqual(
+                self.sh(daemon, claim, "env | grep ^TRIGGER_ | sort"), said)
+
     def archive(self, entries, form=tarfile.PAX_FORMAT):
         """Of (name, content or None, more); as another program makes it."""
         out = io.BytesIO()

@@ -103,16 +103,34 @@ class Triggers(unittest.TestCase):
 
     def test_errors(self):
         self.start("--trigger-template=default/agent")
-        for body, status in (
-                (b"no JSON", 422), ({"type": "timer"}, 400), ({}, 422),
-                ({"type": "cron"}, 422), ({"type": "webhook"}, 422),
-                ({"type": "alert"}, 422), ({**CRON, "ttl_hours": 0}, 422),
-                ({**CRON, "namespace": "elsewhere"}, 500),
-                ({**CRON, "skill": "s" * 20000}, 413)):
+        needed = ": expected a text, since this type needs it"
+        types = "type: expected cron, webhook or alert"
+        hours = "ttl_hours: expected a whole number from 1 to 720"
+        for body, status, why in (
+                (b"no JSON", 422, "the body: expected a JSON object"),
+                ({"type": "timer"}, 400, types), ({}, 422, types),
+                ({"type": "cron"}, 422, "skill" + needed),
+                ({"type": "webhook"}, 422, "event" + needed),
+                ({"type": "webhook", "event": "push"}, 422, "repo" + needed),
+                ({"type": "alert"}, 422, "alert" + needed),
+                ({**CRON, "ttl_hours": 0}, 422, hours),
+                ({**CRON, "ttl_hours": 721}, 422, hours),
+                ({**CRON, "namespace": "Else"}, 422,
+                 "namespace: expected a DNS name of at most 63 characters"),
+                ({**CRON, "namespace": "elsewhere"}, 500,
+                 "no pool of 'elsewhere' has the template 'agent'"),
+                ({**CRON, "skill": "s" * 256}, 422,
+                 "skill: expected printable text of at most 255 bytes")):
             answer = self.ask(body)
-            self.assertEqual(answer.status, status, (body, answer))
-            self.assertTrue(answer.body["error"])
-        self.assertEqual(self.ask(None, method="GET").status, 405)
+            self.assertEqual(
+                (answer.status, answer.body["error"]),
+                (status, "Failed to trigger a sandbox: " + why), body)
+        answer = self.ask({**CRON, "skill": "s" * 20000})
+        self.assertEqual(answer.status, 413, answer)
+        self.assertTrue(answer.body["error"])
+        answer = self.ask(None, method="GET")
+        self.assertEqual((answer.status, answer.headers["Allow"]),
+                         (405, "POST"))
         self.assertEqual(self.claims(), [])
 
     def test_off_unless_it_is_asked_for(self):
