@@ -151,7 +151,7 @@ use_grant(struct wp_session_call *call)
 }
 
 /* The claim is there, but does not repeat as it was asked for: its pool is
- * removed, or it came with another time to live. */
+ * removed, its sandbox is lost, or it came with another time to live. */
 static void
 use_info(struct wp_session_call *call)
 {
@@ -175,11 +175,13 @@ on_look(struct wp_session_call *call)
     if (claim->status == WP_OK && !claim->replayed) {
         give_back(call);
         try_again(call, "the session is just changing");
-    } else if (claim->status == WP_OK &&
-               (call->kind == WP_SESSION_DELETE || call->info.lost)) {
+    } else if (claim->status == WP_OK && call->kind == WP_SESSION_DELETE) {
         submit_release(call);
     } else if (claim->status == WP_OK) {
         use_grant(call);
+    } else if (claim->status == WP_FAILED_PRECONDITION) {
+        call->info.lost = true; /* If only since the look. */
+        use_info(call);
     } else if (claim->status == WP_ALREADY_EXISTS ||
                claim->status == WP_INVALID_ARGUMENT ||
                claim->status == WP_NOT_FOUND) {
@@ -228,10 +230,8 @@ on_released(struct wp_session_call *call)
 
     if (status != WP_OK && status != WP_NOT_FOUND) {
         wp_session_refusal(call, status, call->change.reason, 0);
-    } else if (call->kind == WP_SESSION_DELETE) {
-        wp_session_deleted(call);
     } else {
-        try_again(call, "its sandbox is lost and is just ending");
+        wp_session_deleted(call);
     }
 }
 

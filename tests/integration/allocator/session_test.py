@@ -265,6 +265,57 @@ class Sessions(unittest.TestCase):
         self.until(lambda: self.ask("GET").status == 404)
         self.assertEqual(self.claims(), [])
 
+    def test_lost_sandboxes(self):
+        """A session's next POST has another one, whatever its claims ask for
+        since; nothing else is left of those that are lost."""
+        self.start()
+        first = {f"s{i}": self.post(session=f"s{i}") for i in range(4)}
+        self.assertEqual(self.daemon.end(), 0)
+        folder = os.path.join(self.place, "state", "synthetic")
+        for file in os.listdir(folder):
+            os.unlink(os.path.join(folder, file))
+        for flags, kept, gone in (((), "s0", "s2"),
+                                  (("--session-ttl=1h",), "s1", "s3")):
+            self.start(*flags)
+            self.until(lambda: all(
+                c["state"] == "lost" for c in self.claims()
+                if c["sandbox"] in (first[kept]["sandbox_id"],
+                                    first[gone]["sandbox_id"])))
+            answer = self.ask("GET", session=kept)
+            self.assertEqual((answer.status, answer.body), (
+                404, {"error": "No sandbox found for session"}))
+            self.assertNotEqual(self.post(session=kept)["sandbox_id"],
+                                first[kept]["sandbox_id"])
+            self.assertEqual(self.ask("DELETE", session=gone).status, 200)
+            self.until(lambda: not any(c["claim_id"].endswith(gone)
+                                       for c in self.claims()))
+            self.assertEqual(self.daemon.end(), 0)
+
+    def test_where_it_is_reached(self):
+        self.start("--session-url=https://pool.test:8/x")
+        first = self.post(headers={"Host": "other.test"})
+        self.assertEqual(first["mcp_url"], "https://pool.test:8/x/sandboxes/"
+                         f"{first['sandbox_id']}/mcp")
+        self.assertEqual(self.daemon.end(), 0)
+        self.start()
+        for host, shown in (("a.test:80", "a.test:80"), ("[::1]:80",) * 2,
+                            ("a b", "localhost"), ("a/b", "localhost"),
+                            ("", "localhost"), ("x" * 255, "x" * 255),
+                            ("x" * 256, "localhost")):
+            got = self.ask("GET", headers={"Host": host})
+            self.assertEqual(
+                (got.status, got.body.get("mcp_url")),
+                (200, f"http://{shown}/sandboxes/{first['sandbox_id']}/mcp"))
+            self.assertEqual(got.headers["Cache-Control"], "no-store")
+
+    def test_a_wait_that_ends(self):
+        self.start("--session-wait=1ms")
+        answer = self.ask("POST", query="?pool=empty")
+        self.assertEqual(answer.status, 429, answer)
+        self.assertRegex(answer.headers["Retry-After"], "^[1-9][0-9]*$")
+        self.assertIn("Failed to create sandbox: ", answer.body["error"])
+        self.assertEqual(self.claims(), [])
+
     def test_waiting(self):
         """Its pool is empty: a POST waits, and nothing of it is left when its
         client leaves or its session is deleted."""
