@@ -85,7 +85,6 @@ submit_claim(struct wp_session_call *call)
 static void
 submit_release(struct wp_session_call *call)
 {
-    memset(&call->change, 0, sizeof call->change);
     memcpy(call->change.token, call->claim.grant.token,
            sizeof call->change.token);
     call->change.done = change_done;

@@ -82,7 +82,8 @@ class Sessions(unittest.TestCase):
         with open(self.manifest, "w", encoding="ascii") as handle:
             for name, template, replicas in (
                     ("plain", "plain-template", 4),
-                    ("coder", "coder-sandbox", 2), ("empty", "none", 0)):
+                    ("coder", "coder-sandbox", 2),
+                    ("mine", "my-coder-sandbox", 1), ("empty", "none", 0)):
                 handle.write(MANIFEST.format(pool=name, template=template,
                                              replicas=replicas))
         self.daemon = None
@@ -175,6 +176,17 @@ class Sessions(unittest.TestCase):
                             ({"headers": {"X-Agent-Name": "coder"}}, "coder"),
                             ({"headers": {"X-Agent-Name": "default/coder"}},
                              "coder"),
+                            ({"headers": {"X-Agent-Name":
+                                          "default__NS__my_coder"}}, "mine"),
+                            ({"headers": {"X-Agent-Name": "my-coder"}},
+                             "mine"),
+                            ({"headers": {"X-Agent-Name":
+                                          "other__NS__coder"}}, "plain"),
+                            ({"headers": {"X-Agent-Name": "other/coder"}},
+                             "plain"),
+                            ({"headers": {"X-Agent-Name": "a b"}}, "plain"),
+                            ({"headers": {"X-Agent-Name": "coder" * 99}},
+                             "plain"),
                             ({"headers": {"X-Agent-Name": "stranger"}},
                              "plain"),
                             ({"query": "?template=coder-sandbox"}, "coder"),
@@ -186,6 +198,36 @@ class Sessions(unittest.TestCase):
             self.assertTrue(got["sandbox_id"].startswith(pool + "-"),
                             (names, got))
             self.assertEqual(self.ask("DELETE", session="which").status, 200)
+        self.assertEqual(self.daemon.end(), 0)
+        self.start("--session-pool=default/coder")
+        self.assertTrue(self.post()["sandbox_id"].startswith("coder-"))
+
+    def test_whose_it_is(self):
+        """One name for each user and session, as long as a claim's may be."""
+        self.start()
+        for user, session, claim_id in (
+                ("a/b", "c%2Fd", "a%2Fb/c%2Fd"), ("a%", "b%25", "a%25/b%25"),
+                ("u" * 118, "s", "u" * 118 + "/s"),
+                ("u", "s" * 118, "u/" + "s" * 118)):
+            self.post(user=user, session=session)
+            self.assertEqual([(c["claim_id"], c["deadline"])
+                              for c in self.claims()],
+                             [("session/" + claim_id, None)])
+            self.assertEqual(
+                self.ask("DELETE", user=user, session=session).status, 200)
+            self.until(lambda: not self.claims())
+        for user, session, what in (
+                ("u" * 118, "s2", "longer than 119 bytes"),
+                ("u" * 117 + "%", "s", "longer than 119 bytes"),
+                ("u" * 119, "s", "longer than 119 bytes"),
+                ("u" * 129, "s", "Failed to get user ID")):
+            answer = self.ask("POST", user=user, session=session)
+            self.assertEqual(answer.status, 400, answer)
+            self.assertIn(what, answer.body["error"])
+        self.assertEqual(self.daemon.end(), 0)
+        self.start("--session-ttl=1h")
+        self.post()
+        self.assertNotEqual(self.claims()[0]["deadline"], None)
 
     def test_another_template_is_refused(self):
         self.start()
