@@ -14,7 +14,6 @@
 
 #include "pool/base/address.h"
 #include "allocator/conf/paths.h"
-#include "pool/base/assert.h"
 #include "pool/base/clock.h"
 
 enum {
@@ -215,7 +214,9 @@ wp_sandbox_client_request(struct wp_sandbox_client *client,
                  bearer ? "\r\nAuthorization: Bearer " : "", req->bearer,
                  has_body ? "\r\nContent-Type: " : "",
                  has_body ? req->type : "", length);
-    WP_ASSERT(n > 0 && (size_t)n < sizeof head); /* As long as paths may be. */
+    if (n < 0 || (size_t)n >= sizeof head) {
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "the path is too long");
+    }
     return wp_sandbox_client_send(client, head, (size_t)n, err);
 }
 
