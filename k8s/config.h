@@ -31,7 +31,7 @@ enum wp_controllers {
  * are borrowed until destroy. */
 struct wp_cluster_webhook {
     const char *service; /* In election_ns; its port is 443. */
-    const char *url;     /* Instead of the Service; NULL: none. */
+    const char *url;     /* https, instead of the Service; NULL: none. */
     const char *secret;  /* In election_ns: what all replicas show. */
     void *ctx;
     /* Shows this certificate from now on; PEM texts. The cluster's thread. */

@@ -272,12 +272,10 @@ webhook_destroy(void *arg)
 static void
 host_of(const char *url, char out[NAME_CAP])
 {
-    const char *host = strstr(url, "://");
-    bool literal;
+    const char *host = url + strlen("https://");
+    bool literal = host[0] == '[';
     size_t len;
 
-    host = host != NULL ? host + 3 : url;
-    literal = host[0] == '[';
     host += literal ? 1 : 0;
     len = strcspn(host, literal ? "]" : ":/");
     (void)snprintf(out, NAME_CAP, "%.*s", (int)len, host);
