@@ -16,22 +16,20 @@ static const char *const keys[2][2] = {{"tls.crt", "tls.key"},
 
 static void
 read_pair(struct wp_webhook_pairs *pairs, struct wp_webhook_pair *pair,
-          const json_t *data, const char *const key[2])
+          const json_t *data, const char *const key[2], int64_t now_s)
 {
     const char *cert = wp_json_text(data, key[0], NULL);
     const char *secret = wp_json_text(data, key[1], NULL);
     struct wp_err err;
 
-    memset(pair, 0, sizeof *pair);
     if (!wp_base64_decode(wp_str_from(cert), pair->pem.cert,
                           sizeof pair->pem.cert) ||
         !wp_base64_decode(wp_str_from(secret), pair->pem.key,
                           sizeof pair->pem.key) ||
         wp_certificate_check(&pair->pem, pairs->names, pairs->n_names,
-                             &pair->made_s, &pair->until_s, &err) != WP_OK) {
-        wp_certificate_clear(&pair->pem);
-        pair->made_s = 0;
-        pair->until_s = 0;
+                             &pair->made_s, &pair->until_s, &err) != WP_OK ||
+        pair->until_s <= now_s) {
+        explicit_bzero(pair, sizeof *pair);
     }
 }
 
@@ -41,14 +39,8 @@ wp_webhook_pairs_read(struct wp_webhook_pairs *pairs, const json_t *secret,
 {
     const json_t *data = json_object_get(secret, "data");
 
-    read_pair(pairs, &pairs->newest, data, keys[0]);
-    read_pair(pairs, &pairs->before, data, keys[1]);
-    if (pairs->newest.until_s <= now_s) {
-        memset(&pairs->newest, 0, sizeof pairs->newest);
-    }
-    if (pairs->before.until_s <= now_s) {
-        memset(&pairs->before, 0, sizeof pairs->before);
-    }
+    read_pair(pairs, &pairs->newest, data, keys[0], now_s);
+    read_pair(pairs, &pairs->before, data, keys[1], now_s);
 }
 
 bool

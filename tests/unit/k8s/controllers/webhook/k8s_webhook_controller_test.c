@@ -384,6 +384,67 @@ it_is_renewed_before_it_runs_out(void **state)
     tear_down(&world);
 }
 
+/* Nobody was there to renew it. */
+static void
+what_ran_out_is_not_shown(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world, NULL, true);
+    (void)turn(&world);
+    go_to(&world, WP_CERTIFICATE_DAYS * DAY_S);
+    (void)turn(&world);
+    assert_string_equal(before(&world).cert, "");
+    assert_int_equal(world.uses, 2);
+    assert_string_equal(world.used.cert, newest(&world).cert);
+    assert_trusts(&world, 0, world.used.cert, "");
+    tear_down(&world);
+}
+
+/* Somebody wrote there: no certificate; another host's; one without its key. */
+static void
+what_is_no_good_counts_as_absent(void **state)
+{
+    static const char *const others[] = {"other.system.svc"};
+    static const char *const ours[] = {"hook.system.svc"};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct wp_certificate pair = {.cert = "nonsense", .key = "nonsense"};
+        struct world world;
+        struct wp_err err;
+        char *cert;
+        char *key;
+        char *text;
+
+        if (i > 0) {
+            assert_int_equal(wp_certificate_make(&pair, i == 1 ? others : ours,
+                                                 1, MADE_S, &err),
+                             WP_OK);
+        }
+        cert = wp_base64_encode(wp_str_from(pair.cert));
+        key = wp_base64_encode(wp_str_from(i == 2 ? "nonsense" : pair.key));
+        assert_true(asprintf(&text,
+                             "{\"data\":{\"before.crt\":\"%s\","
+                             "\"before.key\":\"%s\"}}",
+                             cert, key) > 0);
+        set_up(&world, NULL, true);
+        (void)wp_recorder_merge(world.api, WP_KIND_SECRET, "system", "pairs",
+                                text);
+        (void)turn(&world);
+        assert_int_equal(world.uses, 1);
+        assert_string_equal(world.used.cert, newest(&world).cert);
+        assert_string_equal(before(&world).cert, "");
+        assert_string_equal(before(&world).key, "");
+        assert_trusts(&world, 0, world.used.cert, "");
+        tear_down(&world);
+        free(cert);
+        free(key);
+        free(text);
+    }
+}
+
 static void
 a_url_takes_the_services_place(void **state)
 {
@@ -610,6 +671,8 @@ main(void)
         cmocka_unit_test(the_leader_makes_one_and_tells_of_it),
         cmocka_unit_test(others_show_what_the_leader_made),
         cmocka_unit_test(it_is_renewed_before_it_runs_out),
+        cmocka_unit_test(what_ran_out_is_not_shown),
+        cmocka_unit_test(what_is_no_good_counts_as_absent),
         cmocka_unit_test(a_url_takes_the_services_place),
         cmocka_unit_test(what_fails_is_told_once),
         cmocka_unit_test(another_leader_was_faster),
