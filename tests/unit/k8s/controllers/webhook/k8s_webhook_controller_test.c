@@ -16,6 +16,7 @@
 #include "k8s/convert/certificate.h"
 #include "k8s/objects/json.h"
 #include "tests/support/base/heard.h"
+#include "tests/support/base/timers.h"
 #include "tests/support/k8s/api_recorder.h"
 #include "tests/support/k8s/k8s_text.h"
 #include "tests/support/pool/manual_clock.h"
@@ -111,52 +112,22 @@ tear_down(struct world *world)
     event_base_free(world->parts.base);
 }
 
-struct timer {
-    const struct event *event;
-    struct timeval due;
-};
-
-static int
-find_timer(const struct event_base *base, const struct event *event, void *ctx)
-{
-    struct timer *timer = ctx;
-
-    (void)base;
-    if (event_pending(event, EV_TIMEOUT, &timer->due)) {
-        timer->event = event;
-    }
-    return 0;
-}
-
 static enum rest
 resting(struct world *world)
 {
-    struct timer timer = {.event = NULL};
-    struct timeval now;
-    double left;
+    double left_s = timers_left_s(world->parts.base, world->controller);
 
-    (void)event_base_foreach_event(world->parts.base, find_timer, &timer);
-    if (timer.event == NULL) {
-        return NO_REST;
-    }
-    (void)evutil_gettimeofday(&now, NULL);
-    left = (double)(timer.due.tv_sec - now.tv_sec) +
-           (double)(timer.due.tv_usec - now.tv_usec) / 1e6;
-    /* Clocks are not quite of one mind. */
-    return left < 0.1 ? AT_ONCE : left < 1.5 ? SOON : A_ROUND;
+    return left_s < 0     ? NO_REST
+           : left_s < 0.1 ? AT_ONCE
+           : left_s < 1.5 ? SOON
+                          : A_ROUND;
 }
 
 /* The timer is due, whenever that is; the calls that follow stay unanswered. */
 static void
 wake(struct world *world)
 {
-    struct timer timer = {.event = NULL};
-
-    (void)event_base_foreach_event(world->parts.base, find_timer, &timer);
-    assert_non_null(timer.event);
-    event_active((struct event *)(uintptr_t)timer.event, EV_TIMEOUT, 0);
-    assert_int_not_equal(event_base_loop(world->parts.base, EVLOOP_NONBLOCK),
-                         -1);
+    timers_fire(world->parts.base, world->controller);
 }
 
 /* One round. Returns what it said. */
