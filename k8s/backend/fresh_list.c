@@ -83,7 +83,6 @@ page_read(void *ctx, const struct wp_api_result *result)
         return;
     }
     if (stale) {
-        list->cont[0] = '\0';
         ask(list);
     } else if (result->status != WP_OK || result->object == NULL) {
         wp_log_warn("cannot read the Sandboxes anew: this replica does not "
@@ -115,13 +114,9 @@ ask(struct wp_fresh_list *list)
 static void
 on_retry(evutil_socket_t fd, short what, void *ctx)
 {
-    struct wp_fresh_list *list = ctx;
-
     (void)fd;
     (void)what;
-    if (list->done != NULL && !list->asking) {
-        ask(list);
-    }
+    ask(ctx);
 }
 
 struct wp_fresh_list *
