@@ -94,7 +94,6 @@ end_all(struct wp_claim_orphans *orphans)
             wp_pools_end(orphans->parts->core.pools, one->ref);
         }
     }
-    orphans->len = 0;
     (void)json_object_clear(orphans->live);
 }
 
@@ -108,7 +107,6 @@ try_later(struct wp_claim_orphans *orphans, int64_t after_ns)
     int64_t wait_ns = after_ns > WP_NS_PER_S ? after_ns : WP_NS_PER_S;
     struct timeval wait = {(time_t)(wait_ns / WP_NS_PER_S), 0};
 
-    orphans->cont[0] = '\0';
     WP_ASSERT(evtimer_add(orphans->retry, &wait) == 0);
 }
 
@@ -121,7 +119,6 @@ page_read(void *ctx, const struct wp_api_result *result)
 
     orphans->listing = false;
     if (result->status == WP_CANCELLED || !orphans->parts->active) {
-        orphans->len = 0;
         return;
     }
     if (result->status != WP_OK || result->object == NULL) {

@@ -116,7 +116,8 @@ reconcile_run(struct wp_sandbox_reconcile *reconcile)
     while (reconcile->steps->list[reconcile->step] != NULL) {
         enum wp_sandbox_step_end end = WP_STEP_NEXT;
 
-        if (!reconcile->controller->active) {
+        if (!reconcile->controller->active ||
+            reconcile->calls > CALLS_MAX + 3 * (uint32_t)reconcile->index) {
             reconcile->retry = true;
             break;
         }
@@ -181,12 +182,12 @@ wp_sandbox_reconcile_refuse(struct wp_sandbox_reconcile *reconcile,
     return WP_STEP_NEXT;
 }
 
-static enum wp_sandbox_step_end
+static void
 try_again(struct wp_sandbox_reconcile *reconcile, int64_t pause_ns)
 {
     reconcile->retry = true;
     reconcile->pause_ns = pause_ns;
-    return WP_STEP_STOP;
+    reconcile_end(reconcile);
 }
 
 /* A call ended badly. What only somebody else can put right is said in a
@@ -213,8 +214,7 @@ call_failed(struct wp_sandbox_reconcile *reconcile,
         reconcile_run(reconcile);
         return;
     }
-    (void)try_again(reconcile, result->retry_after_ns);
-    reconcile_end(reconcile);
+    try_again(reconcile, result->retry_after_ns);
 }
 
 /* The answer becomes `got`. False when it is not what it should be. */
@@ -250,8 +250,7 @@ static void
 not_done(struct wp_sandbox_reconcile *reconcile)
 {
     if (reconcile->said[0] == '\0') {
-        (void)try_again(reconcile, -1);
-        reconcile_end(reconcile);
+        try_again(reconcile, -1);
         return;
     }
     (void)wp_sandbox_reconcile_refuse(reconcile, "%s %s: %s",
@@ -277,23 +276,19 @@ on_read(void *ctx, const struct wp_api_result *result)
         call_failed(reconcile, result);
         return;
     } else if (!take_answer(reconcile, result)) {
-        (void)try_again(reconcile, -1);
-        reconcile_end(reconcile);
+        try_again(reconcile, -1);
         return;
     }
     reconcile_run(reconcile);
 }
 
-static bool
+static void
 begin_call(struct wp_sandbox_reconcile *reconcile, enum wp_kind kind,
            const char *name)
 {
-    if (++reconcile->calls > CALLS_MAX + 3 * (uint32_t)reconcile->index) {
-        return false;
-    }
+    reconcile->calls++;
     reconcile->kind = kind;
     (void)snprintf(reconcile->name, sizeof reconcile->name, "%s", name);
-    return true;
 }
 
 static enum wp_http_priority
@@ -318,9 +313,7 @@ enum wp_sandbox_step_end
 wp_sandbox_reconcile_get(struct wp_sandbox_reconcile *reconcile,
                          enum wp_kind kind, const char *name)
 {
-    if (!begin_call(reconcile, kind, name)) {
-        return try_again(reconcile, -1);
-    }
+    begin_call(reconcile, kind, name);
     read_object(reconcile);
     return WP_STEP_WAIT;
 }
@@ -351,8 +344,7 @@ on_written(void *ctx, const struct wp_api_result *result)
         return;
     }
     if (!take_answer(reconcile, result)) {
-        (void)try_again(reconcile, -1);
-        reconcile_end(reconcile);
+        try_again(reconcile, -1);
         return;
     }
     reconcile->written = true;
@@ -364,10 +356,7 @@ enum wp_sandbox_step_end
 wp_sandbox_reconcile_post(struct wp_sandbox_reconcile *reconcile,
                           enum wp_kind kind, const char *name, json_t *body)
 {
-    if (!begin_call(reconcile, kind, name)) {
-        json_decref(body);
-        return try_again(reconcile, -1);
-    }
+    begin_call(reconcile, kind, name);
     wp_api_post(reconcile->controller->parts->api,
                 &(struct wp_api_target){.kind = kind,
                                         .ns = reconcile->sandbox->ns,
@@ -383,10 +372,7 @@ wp_sandbox_reconcile_patch(struct wp_sandbox_reconcile *reconcile,
 {
     const struct wp_api_target target = wp_object_target(object, priority);
 
-    if (!begin_call(reconcile, object->kind, object->name)) {
-        json_decref(body);
-        return try_again(reconcile, -1);
-    }
+    begin_call(reconcile, object->kind, object->name);
     wp_api_patch(reconcile->controller->parts->api, &target, body, on_written,
                  reconcile);
     return WP_STEP_WAIT;
@@ -402,8 +388,7 @@ take_sandbox(struct wp_sandbox_reconcile *reconcile,
     bool same;
 
     if (!take_answer(reconcile, result)) {
-        (void)try_again(reconcile, -1);
-        reconcile_end(reconcile);
+        try_again(reconcile, -1);
         return false;
     }
     same = strcmp(reconcile->got->uid, reconcile->sandbox->uid) == 0;
@@ -446,21 +431,10 @@ wp_sandbox_reconcile_confirm(struct wp_sandbox_reconcile *reconcile)
     const struct wp_api_target target =
         wp_object_target(reconcile->sandbox, WP_HTTP_NORMAL);
 
-    if (!begin_call(reconcile, WP_KIND_SANDBOX, target.name)) {
-        return try_again(reconcile, -1);
-    }
+    begin_call(reconcile, WP_KIND_SANDBOX, target.name);
     wp_api_get(reconcile->controller->parts->api, &target, on_sandbox_read,
                reconcile);
     return WP_STEP_WAIT;
-}
-
-/* Somebody else has changed the sandbox: what it is now decides. */
-static void
-sandbox_changed(struct wp_sandbox_reconcile *reconcile)
-{
-    if (wp_sandbox_reconcile_confirm(reconcile) != WP_STEP_WAIT) {
-        reconcile_end(reconcile);
-    }
 }
 
 static void
@@ -474,7 +448,8 @@ on_sandbox_written(void *ctx, const struct wp_api_result *result)
         return;
     }
     if (result->status == WP_ABORTED) {
-        sandbox_changed(reconcile);
+        /* What it is now decides. */
+        (void)wp_sandbox_reconcile_confirm(reconcile);
         return;
     }
     if (result->status != WP_OK) {
@@ -497,10 +472,7 @@ wp_sandbox_reconcile_patch_sandbox(struct wp_sandbox_reconcile *reconcile,
         wp_object_target(reconcile->sandbox, priority);
 
     target.subresource = subresource;
-    if (!begin_call(reconcile, WP_KIND_SANDBOX, target.name)) {
-        json_decref(body);
-        return try_again(reconcile, -1);
-    }
+    begin_call(reconcile, WP_KIND_SANDBOX, target.name);
     wp_api_patch(reconcile->controller->parts->api, &target, body,
                  on_sandbox_written, reconcile);
     return WP_STEP_WAIT;
@@ -512,7 +484,8 @@ on_deleted(void *ctx, const struct wp_api_result *result)
     struct wp_sandbox_reconcile *reconcile = ctx;
 
     if (result->status == WP_ABORTED && reconcile->kind == WP_KIND_SANDBOX) {
-        sandbox_changed(reconcile);
+        /* What it is now decides. */
+        (void)wp_sandbox_reconcile_confirm(reconcile);
         return;
     }
     if (result->status != WP_OK && result->status != WP_NOT_FOUND) {
@@ -542,9 +515,7 @@ wp_sandbox_reconcile_delete(struct wp_sandbox_reconcile *reconcile,
             object->kind == WP_KIND_SANDBOX ? object->resource_version : NULL,
     };
 
-    if (!begin_call(reconcile, object->kind, object->name)) {
-        return try_again(reconcile, -1);
-    }
+    begin_call(reconcile, object->kind, object->name);
     wp_api_delete(reconcile->controller->parts->api, &target, &how, on_deleted,
                   reconcile);
     return WP_STEP_WAIT;

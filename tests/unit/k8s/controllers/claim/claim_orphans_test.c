@@ -153,27 +153,28 @@ all_claims_are_listed_first(void **state)
     assert_true(is_leased("second"));
 }
 
-/* More than are listed at once. */
+/* More than are listed at once, with the longest of ids. */
 static void
 many_of_them(void **state)
 {
     const char *said;
     uint32_t lines = 0;
-    char id[16];
+    char id[WP_CLAIM_ID_MAX + 1];
 
     (void)state;
     for (int i = 0; i < 40; i++) {
-        (void)snprintf(id, sizeof id, "gone-%d", i);
+        (void)snprintf(id, sizeof id, "%0*d", WP_CLAIM_ID_MAX, i);
         lease(WP_TENANT_SANDBOX_CLAIMS, id);
     }
     wp_claim_orphans_end(orphans);
-    said = answer("", "gone-39", "");
+    said = answer("", id, ""); /* The last one is alive. */
     for (; *said != '\0'; said++) {
         lines += *said == '\n';
     }
     assert_int_equal(lines, 39);
-    assert_false(is_leased("gone-38"));
-    assert_true(is_leased("gone-39"));
+    assert_true(is_leased(id));
+    id[WP_CLAIM_ID_MAX - 1] = '8';
+    assert_false(is_leased(id));
 }
 
 /* Its claim came between the two. */
