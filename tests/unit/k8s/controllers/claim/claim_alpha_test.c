@@ -12,6 +12,7 @@
 #include "k8s/convert/convert.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
+#include "tests/support/base/timers.h"
 #include "tests/support/k8s/claim_rig.h"
 
 static struct wp_claim_rig rig;
@@ -301,6 +302,112 @@ a_restart_changes_nothing(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+static uint32_t
+calls(enum wp_verb verb)
+{
+    return wp_recorder_count(rig.api, verb, WP_KIND_ALIAS);
+}
+
+static void
+put_alias(const char *name, const char *of)
+{
+    char text[512];
+
+    (void)snprintf(text, sizeof text,
+                   "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\","
+                   "\"uid\":\"old-%s\",\"labels\":{\"" WP_LABEL_ALIAS
+                   "\":\"%s\"}},\"spec\":{}}",
+                   name, name, of);
+    (void)wp_recorder_put(rig.api, WP_KIND_ALIAS, text);
+    wp_claim_rig_settle(&rig);
+}
+
+/* Of a claim that is gone, or was another of that name. */
+static void
+an_alias_of_nobody_goes(void **state)
+{
+    (void)state;
+    begin(1);
+    put_alias("x", "nobody");
+    assert_null(alias("x"));
+    assert_int_equal(calls(WP_VERB_WRITES), 1);
+    assert_string_equal(
+        wp_recorder_last(rig.api, WP_VERB_DELETE, WP_KIND_ALIAS)->uid, "old-x");
+    claim("a", "t", "default", "shadow-pool-t");
+    serve(wp_claim_rig_sandbox(&rig, "a"));
+    put_alias("a", "another");
+    assert_string_equal(
+        wp_json_text(alias("a"), "metadata", "labels", WP_LABEL_ALIAS, NULL),
+        wp_claim_rig_uid(&rig, "a"));
+    assert_string_equal(wp_json_text(alias("a"), "status", "serviceFQDN", NULL),
+                        "s.ns.svc.cluster.local");
+    /* What its Sandbox has no more, it does not show. */
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX, "ns", wp_claim_rig_sandbox(&rig, "a"),
+        "{\"status\":{\"serviceFQDN\":null},\"metadata\":"
+        "{\"annotations\":{\"" WP_ANNOTATION_POD_NAME "\":\"pod\"}}}");
+    wp_claim_rig_settle(&rig);
+    assert_null(wp_json_at(alias("a"), "status", "serviceFQDN", NULL));
+    put_alias("a", "another");
+    assert_string_equal(wp_json_text(alias("a"), "metadata", "annotations",
+                                     WP_ANNOTATION_POD_NAME, NULL),
+                        "pod");
+    wp_claim_rig_fini(&rig);
+}
+
+static void
+wait_s(int64_t s)
+{
+    wp_claim_rig_advance(&rig, s * WP_NS_PER_S);
+    timers_fire_all(rig.parts.base);
+    wp_claim_rig_settle(&rig);
+}
+
+/* Its removal or its making fails once. */
+static void
+an_alias_is_tried_again(void **state)
+{
+    static const struct {
+        enum wp_verb verb;
+        enum wp_status status;
+        int64_t retry_after_s;
+        bool leaves;
+        /* So often it is tried: at once, in 4 s, and in 6 s. */
+        uint32_t tries[3];
+    } cases[] = {
+        {WP_VERB_POST, WP_UNAVAILABLE, 0, false, {1, 2, 2}},
+        {WP_VERB_POST, WP_RESOURCE_EXHAUSTED, 5, false, {1, 1, 2}},
+        {WP_VERB_POST, WP_PERMISSION_DENIED, 0, true, {1, 1, 1}},
+        {WP_VERB_POST, WP_NOT_FOUND, 0, false, {1, 1, 1}},
+        {WP_VERB_DELETE, WP_UNAVAILABLE, 0, false, {1, 2, 2}},
+        {WP_VERB_DELETE, WP_RESOURCE_EXHAUSTED, 5, false, {1, 1, 2}},
+        {WP_VERB_DELETE, WP_NOT_FOUND, 0, false, {1, 1, 1}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        begin(1);
+        wp_recorder_plan(
+            rig.api, &(struct wp_recorder_fault){
+                         .verb = cases[i].verb,
+                         .kind = WP_KIND_ALIAS,
+                         .status = cases[i].status,
+                         .retry_after_ns = cases[i].retry_after_s * WP_NS_PER_S,
+                         .namespace_leaves = cases[i].leaves});
+        if (cases[i].verb == WP_VERB_POST) {
+            claim("a", "t", "default", "shadow-pool-t");
+        } else {
+            put_alias("a", "nobody");
+        }
+        assert_int_equal(calls(cases[i].verb), cases[i].tries[0]);
+        wait_s(4);
+        assert_int_equal(calls(cases[i].verb), cases[i].tries[1]);
+        wait_s(2);
+        assert_int_equal(calls(cases[i].verb), cases[i].tries[2]);
+        wp_claim_rig_fini(&rig);
+    }
+}
+
 int
 main(void)
 {
@@ -317,6 +424,8 @@ main(void)
         cmocka_unit_test(other_claims_cost_nothing_more),
         cmocka_unit_test(a_name_is_used_again_and_again),
         cmocka_unit_test(a_restart_changes_nothing),
+        cmocka_unit_test(an_alias_of_nobody_goes),
+        cmocka_unit_test(an_alias_is_tried_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
