@@ -369,6 +369,54 @@ static const struct {
      "initContainers: not supported with runtimeClassName gvisor"},
     {MANIFEST_HEAD "      initContainers: x\n",
      "initContainers: a list was expected"},
+    {"apiVersion: extensions.agents.x-k8s.io/v1beta1\n"
+     "kind: SandboxWarmPool\nspec: {}\n",
+     "f.yaml:1: SandboxWarmPool: metadata: missing, but required"},
+    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: A}\n",
+     "metadata: namespace: a DNS label was expected, not 'A'"},
+    {MANIFEST_POOL "spec: {sandboxTemplateRef: {name: a}}\n"
+                   "---\n" MANIFEST_POOL
+                   "spec: {sandboxTemplateRef: {name: a}}\n",
+     "SandboxWarmPool fast: a second pool of this name in namespace"
+     " 'default'"},
+    {MANIFEST_POOL "spec: {sandboxTemplateRef: {name: A b}}\n",
+     "sandboxTemplateRef.name: a DNS name of at most 63 characters was "
+     "expected"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "        readinessProbe: {httpGet: {port: 8080, scheme: HTTPS}}\n",
+     "httpGet.scheme: one of HTTP was expected, not 'HTTPS'"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "      securityContext: {seccompProfile: {type: Unconfined}}\n",
+     "spec.podTemplate.spec.securityContext.seccompProfile.type: only"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER "      securityContext: {sysctls: []}\n",
+     "securityContext.sysctls: not supported on one machine: leave it out: the "
+     "kernel is shared"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "      volumes: [{name: a_b, emptyDir: {}}]\n",
+     "volumes[0].name: a DNS label was expected"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "      volumes: [{name: v, emptyDir: {}}, {name: v, emptyDir: {}}]\n",
+     "volumes[1]: a second volume named 'v'"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "        volumeMounts: [{name: v, mountPath: /a}, {name: v, mountPath: "
+     "/a}]\n"
+     "      volumes: [{name: v, emptyDir: {}}]\n",
+     "volumeMounts[1]: a second mount at /a"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "        volumeMounts: [{name: v, mountPath: /a, subPath: b}]\n"
+     "      volumes: [{name: v, emptyDir: {}}]\n",
+     "subPath of an emptyDir is not supported on one machine: mount the whole "
+     "volume"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "        env: [{name: A, valueFrom: {resourceFieldRef: {resource: "
+     "limits.cpu}}}]\n",
+     "valueFrom.resourceFieldRef: the container has no limits.cpu: give it one,"
+     " or give a value"},
+    {MANIFEST_HEAD "      containers: [{name: c, image: \"\"}]\n",
+     "containers[0].image: the name of an image was expected"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "      initContainers: [{name: A b, image: host, command: [a]}]\n",
+     "initContainers[0].name: a DNS label was expected"},
     {MANIFEST_HEAD "      runtimeClassName: kata\n",
      "'gvisor', or none for bubblewrap, was expected, not 'kata'"},
 };
