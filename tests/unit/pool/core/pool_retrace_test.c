@@ -353,6 +353,7 @@ a_daemons_decisions(void **state)
     assert_true(by_reason[WP_SCALE_FORECAST] > 50);
     assert_true(by_reason[WP_SCALE_HELD] > 50);
     assert_true(by_reason[WP_SCALE_BURST] > 0);
+    assert_true(by_reason[WP_SCALE_BURST] < by_reason[WP_SCALE_FORECAST] / 4);
     assert_true(by_reason[WP_SCALE_RESERVED] > 0);
     assert_true(by_reason[WP_SCALE_SCHEDULED] > 0);
     assert_true(by_reason[WP_SCALE_BY_HAND] > 0);
