@@ -105,6 +105,10 @@ class Rig(unittest.TestCase):
     def value(self, daemon, name, labels=""):
         return metrics(daemon.get("/metrics")[1])[name, labels]
 
+    def text(self, path):
+        with open(path, encoding="utf-8") as handle:
+            return handle.read()
+
     def granted(self, call, *arguments):
         """What it returned; None: it is to be tried again."""
         try:
@@ -178,7 +182,10 @@ class TakeOver(Rig):
         idle = next(name for name in known if name != lease.sandbox)
         os.kill(int(follower.pids(idle)["inner"]), signal.SIGKILL)
         eventually(lambda: set(follower.sandboxes()) - known, "another one")
-        follower.pids((set(follower.sandboxes()) - known).pop())
+        unheard = (set(follower.sandboxes()) - known).pop()
+        follower.pids(unheard)  # It has a record now.
+        path = os.path.join(self.state, "sandboxes", unheard, "record")
+        eventually(lambda: "\nready 1\n" in self.text(path), "it is ready")
         keeper.stop(signal.SIGKILL)
         waits = "waiting for the lease store, to know whose the sandboxes are"
         eventually(lambda: waits in follower.messages(), "it waits")
