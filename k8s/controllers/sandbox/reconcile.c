@@ -116,8 +116,7 @@ reconcile_run(struct wp_sandbox_reconcile *reconcile)
     while (reconcile->steps->list[reconcile->step] != NULL) {
         enum wp_sandbox_step_end end = WP_STEP_NEXT;
 
-        if (!reconcile->controller->active ||
-            reconcile->calls > CALLS_MAX + 3 * (uint32_t)reconcile->index) {
+        if (!reconcile->controller->active) {
             reconcile->retry = true;
             break;
         }
@@ -182,12 +181,12 @@ wp_sandbox_reconcile_refuse(struct wp_sandbox_reconcile *reconcile,
     return WP_STEP_NEXT;
 }
 
-static void
+static enum wp_sandbox_step_end
 try_again(struct wp_sandbox_reconcile *reconcile, int64_t pause_ns)
 {
     reconcile->retry = true;
     reconcile->pause_ns = pause_ns;
-    reconcile_end(reconcile);
+    return WP_STEP_STOP;
 }
 
 /* A call ended badly. What only somebody else can put right is said in a
@@ -214,7 +213,8 @@ call_failed(struct wp_sandbox_reconcile *reconcile,
         reconcile_run(reconcile);
         return;
     }
-    try_again(reconcile, result->retry_after_ns);
+    (void)try_again(reconcile, result->retry_after_ns);
+    reconcile_end(reconcile);
 }
 
 /* The answer becomes `got`. False when it is not what it should be. */
@@ -250,7 +250,8 @@ static void
 not_done(struct wp_sandbox_reconcile *reconcile)
 {
     if (reconcile->said[0] == '\0') {
-        try_again(reconcile, -1);
+        (void)try_again(reconcile, -1);
+        reconcile_end(reconcile);
         return;
     }
     (void)wp_sandbox_reconcile_refuse(reconcile, "%s %s: %s",
@@ -276,19 +277,23 @@ on_read(void *ctx, const struct wp_api_result *result)
         call_failed(reconcile, result);
         return;
     } else if (!take_answer(reconcile, result)) {
-        try_again(reconcile, -1);
+        (void)try_again(reconcile, -1);
+        reconcile_end(reconcile);
         return;
     }
     reconcile_run(reconcile);
 }
 
-static void
+static bool
 begin_call(struct wp_sandbox_reconcile *reconcile, enum wp_kind kind,
            const char *name)
 {
-    reconcile->calls++;
+    if (++reconcile->calls > CALLS_MAX + 3 * (uint32_t)reconcile->index) {
+        return false;
+    }
     reconcile->kind = kind;
     (void)snprintf(reconcile->name, sizeof reconcile->name, "%s", name);
+    return true;
 }
 
 static enum wp_http_priority
@@ -313,7 +318,9 @@ enum wp_sandbox_step_end
 wp_sandbox_reconcile_get(struct wp_sandbox_reconcile *reconcile,
                          enum wp_kind kind, const char *name)
 {
-    begin_call(reconcile, kind, name);
+    if (!begin_call(reconcile, kind, name)) {
+        return try_again(reconcile, -1);
+    }
     read_object(reconcile);
     return WP_STEP_WAIT;
 }
@@ -344,7 +351,8 @@ on_written(void *ctx, const struct wp_api_result *result)
         return;
     }
     if (!take_answer(reconcile, result)) {
-        try_again(reconcile, -1);
+        (void)try_again(reconcile, -1);
+        reconcile_end(reconcile);
         return;
     }
     reconcile->written = true;
@@ -356,7 +364,10 @@ enum wp_sandbox_step_end
 wp_sandbox_reconcile_post(struct wp_sandbox_reconcile *reconcile,
                           enum wp_kind kind, const char *name, json_t *body)
 {
-    begin_call(reconcile, kind, name);
+    if (!begin_call(reconcile, kind, name)) {
+        json_decref(body);
+        return try_again(reconcile, -1);
+    }
     wp_api_post(reconcile->controller->parts->api,
                 &(struct wp_api_target){.kind = kind,
                                         .ns = reconcile->sandbox->ns,
@@ -372,7 +383,10 @@ wp_sandbox_reconcile_patch(struct wp_sandbox_reconcile *reconcile,
 {
     const struct wp_api_target target = wp_object_target(object, priority);
 
-    begin_call(reconcile, object->kind, object->name);
+    if (!begin_call(reconcile, object->kind, object->name)) {
+        json_decref(body);
+        return try_again(reconcile, -1);
+    }
     wp_api_patch(reconcile->controller->parts->api, &target, body, on_written,
                  reconcile);
     return WP_STEP_WAIT;
@@ -388,7 +402,8 @@ take_sandbox(struct wp_sandbox_reconcile *reconcile,
     bool same;
 
     if (!take_answer(reconcile, result)) {
-        try_again(reconcile, -1);
+        (void)try_again(reconcile, -1);
+        reconcile_end(reconcile);
         return false;
     }
     same = strcmp(reconcile->got->uid, reconcile->sandbox->uid) == 0;
@@ -431,10 +446,21 @@ wp_sandbox_reconcile_confirm(struct wp_sandbox_reconcile *reconcile)
     const struct wp_api_target target =
         wp_object_target(reconcile->sandbox, WP_HTTP_NORMAL);
 
-    begin_call(reconcile, WP_KIND_SANDBOX, target.name);
+    if (!begin_call(reconcile, WP_KIND_SANDBOX, target.name)) {
+        return try_again(reconcile, -1);
+    }
     wp_api_get(reconcile->controller->parts->api, &target, on_sandbox_read,
                reconcile);
     return WP_STEP_WAIT;
+}
+
+/* Somebody else has changed the sandbox: what it is now decides. */
+static void
+sandbox_changed(struct wp_sandbox_reconcile *reconcile)
+{
+    if (wp_sandbox_reconcile_confirm(reconcile) != WP_STEP_WAIT) {
+        reconcile_end(reconcile);
+    }
 }
 
 static void
@@ -448,8 +474,7 @@ on_sandbox_written(void *ctx, const struct wp_api_result *result)
         return;
     }
     if (result->status == WP_ABORTED) {
-        /* What it is now decides. */
-        (void)wp_sandbox_reconcile_confirm(reconcile);
+        sandbox_changed(reconcile);
         return;
     }
     if (result->status != WP_OK) {
@@ -472,7 +497,10 @@ wp_sandbox_reconcile_patch_sandbox(struct wp_sandbox_reconcile *reconcile,
         wp_object_target(reconcile->sandbox, priority);
 
     target.subresource = subresource;
-    begin_call(reconcile, WP_KIND_SANDBOX, target.name);
+    if (!begin_call(reconcile, WP_KIND_SANDBOX, target.name)) {
+        json_decref(body);
+        return try_again(reconcile, -1);
+    }
     wp_api_patch(reconcile->controller->parts->api, &target, body,
                  on_sandbox_written, reconcile);
     return WP_STEP_WAIT;
@@ -484,8 +512,7 @@ on_deleted(void *ctx, const struct wp_api_result *result)
     struct wp_sandbox_reconcile *reconcile = ctx;
 
     if (result->status == WP_ABORTED && reconcile->kind == WP_KIND_SANDBOX) {
-        /* What it is now decides. */
-        (void)wp_sandbox_reconcile_confirm(reconcile);
+        sandbox_changed(reconcile);
         return;
     }
     if (result->status != WP_OK && result->status != WP_NOT_FOUND) {
@@ -515,7 +542,9 @@ wp_sandbox_reconcile_delete(struct wp_sandbox_reconcile *reconcile,
             object->kind == WP_KIND_SANDBOX ? object->resource_version : NULL,
     };
 
-    begin_call(reconcile, object->kind, object->name);
+    if (!begin_call(reconcile, object->kind, object->name)) {
+        return try_again(reconcile, -1);
+    }
     wp_api_delete(reconcile->controller->parts->api, &target, &how, on_deleted,
                   reconcile);
     return WP_STEP_WAIT;
