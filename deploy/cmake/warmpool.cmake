@@ -82,10 +82,11 @@ endfunction()
 
 # wp_test(NAME LABEL level SOURCES ... LIBS ... [TIMEOUT s] [COST s] [MAY_SKIP]
 # [ONE_THREAD] [SLOW]): a cmocka (or plain) test program, run by ctest under its
-# level's label. It fails when it leaves a descriptor open. COST: what takes longest begins first. MAY_SKIP: exit 77 says that
-# this machine cannot run it. ONE_THREAD: it computes long, in one thread, so the
-# thread sanitizer has no part in it. SLOW: it uses a processor for two seconds or
-# more, and has the label "slow", too, which `tests/run.sh --fast` leaves out.
+# level's label. It fails when it leaves a descriptor open. COST: what takes
+# longest begins first. MAY_SKIP: exit 77 says that this machine cannot run it.
+# ONE_THREAD: it computes long, in one thread, so the thread sanitizer has no
+# part in it. SLOW: it uses a processor for two seconds or more, and has the
+# label "slow", too, which `tests/run.sh --fast` leaves out.
 function(wp_test name)
   cmake_parse_arguments(A "MAY_SKIP;ONE_THREAD;SLOW" "LABEL;TIMEOUT;COST" "SOURCES;LIBS" ${ARGN})
   if(NOT A_TIMEOUT)

@@ -10,7 +10,7 @@
 #include "tests/support/base/left_open.h"
 
 enum {
-    DESCRIPTORS = 4096,
+    DESCRIPTORS = 4096, /* None above is looked at. */
     WAITS = 200, /* Of 10 ms: a library's thread may still be closing some. */
 };
 

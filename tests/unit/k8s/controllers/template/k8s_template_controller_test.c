@@ -15,7 +15,7 @@
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "tests/support/k8s/api_recorder.h"
-#include "tests/support/k8s/k8s_text.h"
+#include "tests/support/k8s/put_text.h"
 #include "tests/support/pool/manual_clock.h"
 
 #define NAME "t-network-policy"
@@ -27,19 +27,9 @@ struct world {
     void *controller;
 };
 
-static void
-put(struct world *world, enum wp_kind kind, const char *text)
-{
-    json_t *json = wp_test_json(text);
-    char *plain = json_dumps(json, 0);
-
-    (void)wp_recorder_put(world->api, kind, plain);
-    free(plain);
-    json_decref(json);
-}
-
 #define PUT_TEMPLATE(world, spec)                                              \
-    put(world, WP_KIND_SANDBOX_TEMPLATE,                                       \
+    wp_test_put(                                                               \
+        (world)->api, WP_KIND_SANDBOX_TEMPLATE,                                \
         "{'metadata': {'name': 't', 'namespace': 'team', 'uid': 't-uid'}, "    \
         "'spec': {" spec "'podTemplate': {'spec': {}}}}")
 
@@ -242,7 +232,7 @@ foreign_policy_stays(void **state)
 
     (void)state;
     set_up(&world, false);
-    put(&world, WP_KIND_NETWORK_POLICY, FOREIGN);
+    wp_test_put(world.api, WP_KIND_NETWORK_POLICY, FOREIGN);
     PUT_TEMPLATE(&world, "");
     settle(&world);
     assert_int_equal(writes(&world, WP_KIND_NETWORK_POLICY), 0);
@@ -319,7 +309,7 @@ policies_of_claims_go(void **state)
             "'extensions.agents.x-k8s.io/v1alpha1', 'kind': 'SandboxClaim', "
             "'name': '%s', 'uid': 'c-uid', 'controller': true}]}}",
             owners[i]);
-        put(&world, WP_KIND_NETWORK_POLICY, text);
+        wp_test_put(world.api, WP_KIND_NETWORK_POLICY, text);
         settle(&world);
         assert_int_equal(policy_of(&world) != NULL, i);
         PUT_TEMPLATE(&world, "");

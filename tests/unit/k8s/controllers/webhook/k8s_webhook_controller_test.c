@@ -19,6 +19,7 @@
 #include "tests/support/base/timers.h"
 #include "tests/support/k8s/api_recorder.h"
 #include "tests/support/k8s/k8s_text.h"
+#include "tests/support/k8s/put_text.h"
 #include "tests/support/pool/manual_clock.h"
 
 #define MADE_S INT64_C(1800000000)
@@ -53,17 +54,6 @@ use(void *ctx, const char *cert, const char *key)
     world->uses++;
 }
 
-static void
-put(struct world *world, enum wp_kind kind, const char *text)
-{
-    json_t *json = wp_test_json(text);
-    char *plain = json_dumps(json, 0);
-
-    (void)wp_recorder_put(world->api, kind, plain);
-    free(plain);
-    json_decref(json);
-}
-
 /* All definitions but one have v1alpha1, too. */
 static void
 set_up(struct world *world, const char *url, bool leads)
@@ -87,8 +77,8 @@ set_up(struct world *world, const char *url, bool leads)
     world->parts.clock = &world->clock.clock;
     world->parts.api = world->api;
     world->parts.active = leads;
-    put(world, WP_KIND_SECRET,
-        "{'metadata': {'name': 'pairs', 'namespace': 'system'}}");
+    wp_test_put(world->api, WP_KIND_SECRET,
+                "{'metadata': {'name': 'pairs', 'namespace': 'system'}}");
     for (size_t i = 0; i < WP_DEFINITIONS; i++) {
         char text[300];
 
@@ -97,7 +87,7 @@ set_up(struct world *world, const char *url, bool leads)
                        "[{'name': 'v1beta1'}%s]}}",
                        wp_definition_name(i),
                        i != 2 ? ", {'name': 'v1alpha1'}" : "");
-        put(world, WP_KIND_DEFINITION, text);
+        wp_test_put(world->api, WP_KIND_DEFINITION, text);
     }
     world->controller = wp_webhook_controller_ops.create(&world->parts, &err);
     assert_non_null(world->controller);
