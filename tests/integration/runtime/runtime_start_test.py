@@ -54,8 +54,8 @@ class Refusals(unittest.TestCase):
                  "--readable: expected absolute paths")):
             code, said = run(self.dir.name, "--port", "0", *args)
             self.assertEqual(code, 1, (args, said))
-            self.assertIn(words, said.lower() if words[-9:] == "directory"
-                          else said)
+            # The system's words, in whatever case they begin.
+            self.assertIn(words.lower(), said.lower())
 
     def test_taken_ports(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
