@@ -418,22 +418,22 @@ wp_slot_restore_leased(struct wp_slots *slots, struct wp_slot_ref ref,
     return leave_warming(slots, ref, endpoint, now_ns, WP_SLOT_LEASED);
 }
 
-/* The reason is written: it takes the endpoint's place. */
+/* The reason is written: it takes the endpoint's place, unless the slot was
+ * freed meanwhile. */
 static void
 reason_publish(struct wp_slots *slots, uint32_t index)
 {
     uint64_t word = word_load(slots, index);
+    uint64_t new;
 
-    while (state_of(word) != WP_SLOT_FREE) {
-        uint64_t new = (word & ~(WRITING | HAS_ENDPOINT)) | HAS_REASON;
-
-        if (atomic_compare_exchange_weak_explicit(
-                &slots->hot[index].word, &word, new, memory_order_acq_rel,
-                memory_order_acquire)) {
-            return;
+    do {
+        new = word & ~WRITING;
+        if (state_of(word) != WP_SLOT_FREE) {
+            new = (new & ~HAS_ENDPOINT) | HAS_REASON;
         }
-    }
-    flag_clear(slots, index, WRITING);
+    } while (!atomic_compare_exchange_weak_explicit(
+        &slots->hot[index].word, &word, new, memory_order_acq_rel,
+        memory_order_acquire));
 }
 
 bool

@@ -193,13 +193,25 @@ class AccessToken(unittest.TestCase):
         bad = os.path.join(daemon.dir, "bad")
         for text, said in ((None, "No such file"), ("two words, no token\n",
                                                     "expected one word"),
-                           ("short", "expected one word")):
+                           ("short", "expected one word"),
+                           ("w" * 15, "expected one word"),
+                           ("w" * 257, "expected one word"),
+                           # They could be one, but not this daemon's.
+                           ("w" * 16 + "\n", "needs a client"),
+                           ("w" * 256 + "\n", "needs a client")):
             if text is not None:
                 with open(bad, "w", encoding="utf-8") as handle:
                     handle.write(text)
             done = daemon.ctl(*tcp, "--access-token-file", bad)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(said, done.stderr)
+        for text in ("", "x" * (1 << 20)):
+            with open(bad, "w", encoding="utf-8") as handle:
+                handle.write(text)
+            done = daemon.ctl(*tcp, "--tls-ca", bad)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"--tls-ca {bad}: expected a PEM file of at most "
+                          "1 MiB", done.stderr)
         if os.geteuid() == 0:
             done = daemon.ctl(*tcp, user=NOBODY, group=NOBODY, extra_groups=[])
             self.assertEqual(done.returncode, 1, done.stderr)

@@ -91,6 +91,21 @@ class Server:
         self.ports = {name: int(port) for name, port in
                       (line.split() for line in text.splitlines())}
         self.port = self.ports.get("all", 0)
+        self.files = self.open_files()
+
+    def open_files(self):
+        """What its descriptors lead to, but for connections and the pipes of
+        processes, which may last."""
+        found = []
+        folder = f"/proc/{self.process.pid}/fd"
+        for name in os.listdir(folder):
+            try:
+                target = os.readlink(os.path.join(folder, name))
+            except FileNotFoundError:  # Closed meanwhile.
+                continue
+            if not target.startswith(("socket:", "pipe:")):
+                found.append(target)
+        return sorted(found)
 
     def stop(self):
         """Ends the server by SIGTERM; its exit code."""
@@ -235,7 +250,8 @@ class ExecStream:
 
 
 class ServerCase(unittest.TestCase):
-    """A test class with one server for all its tests."""
+    """A test class with one server for all its tests, which has closed in the
+    end what it has opened."""
     ARGS = ()
 
     @classmethod
@@ -243,8 +259,21 @@ class ServerCase(unittest.TestCase):
         cls.server = Server(*cls.ARGS)
 
     @classmethod
+    def check_files(cls):
+        end = time.monotonic() + 5
+        while time.monotonic() < end and \
+                cls.server.open_files() != cls.server.files:
+            time.sleep(0.01)
+        assert cls.server.open_files() == cls.server.files, (
+            cls.server.open_files(), cls.server.files)
+
+    @classmethod
     def tearDownClass(cls):
-        code = cls.server.stop()
+        try:
+            if cls.server.process.poll() is None:  # No test has killed it.
+                cls.check_files()
+        finally:
+            code = cls.server.stop()
         assert code == 0, "the server ended with %d" % code
 
 

@@ -1,6 +1,7 @@
 /* tests/support/base/left_open.c - linked to every test program: one that passed and
- * leaves a descriptor open fails, and says which. What was open when it began is
- * not its own; neither is what a child that it forked leaves. */
+ * leaves a descriptor open fails, and says which; so does one that closed the
+ * standard input, output or errors, which are not its own. What was open when it
+ * began is not its own either, nor is what a child that it forked leaves. */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@ enum {
 };
 
 static bool inherited[DESCRIPTORS]; /* Or kept by a library. */
+static bool given[STDERR_FILENO + 1];
 static pid_t owner;
 
 static bool
@@ -55,6 +57,20 @@ wp_test_keeps_open(void)
     }
 }
 
+static bool
+took_standard(void)
+{
+    bool any = false;
+
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        if (given[fd] && !is_open(fd)) {
+            (void)fprintf(stderr, "closed: descriptor %d\n", fd);
+            any = true;
+        }
+    }
+    return any;
+}
+
 static void
 check(int status, void *ctx)
 {
@@ -70,7 +86,7 @@ check(int status, void *ctx)
             tell(fd);
         }
     }
-    if (left() > 0) {
+    if (left() > 0 || took_standard()) {
         _exit(1);
     }
 }
@@ -79,6 +95,9 @@ __attribute__((constructor)) static void
 begin(void)
 {
     owner = getpid();
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        given[fd] = is_open(fd);
+    }
     wp_test_keeps_open();
     if (on_exit(check, NULL) != 0) {
         abort();
