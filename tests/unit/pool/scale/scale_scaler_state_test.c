@@ -12,6 +12,7 @@
 #include "pool/scale/bursts.h"
 #include "pool/scale/hold.h"
 #include "pool/scale/learn.h"
+#include "pool/scale/scaler_impl.h"
 #include "pool/scale/window.h"
 #include "tests/support/pool/scaler_world.h"
 
@@ -195,6 +196,65 @@ what_cannot_be(void **state)
     wp_scaler_destroy(b.scaler);
 }
 
+/* Where the first cell that holds anything is in the state. */
+static uint8_t *
+find_cell(const struct wp_scaler *scaler, uint8_t *bytes, size_t len)
+{
+    const float *claims = &scaler->learn->claims[0][0];
+    const float *seconds = &scaler->learn->seconds[0][0];
+    float cell[2];
+    size_t at = 0;
+
+    while (!(claims[at] > 0)) {
+        at++;
+    }
+    cell[0] = claims[at];
+    cell[1] = seconds[at];
+    return memmem(bytes, len, cell, sizeof cell);
+}
+
+/* No claims were counted, or for no time that there is. */
+static void
+cells_that_cannot_be(void **state)
+{
+    static const float wrong[] = {-1, NAN, INFINITY, 1e30F};
+    static uint8_t bytes[WP_SCALE_STATE_MAX];
+    struct world a = world_make(10);
+    struct world b = world_make(10);
+    struct wp_err err;
+    uint8_t *cell;
+    size_t len;
+
+    (void)state;
+    world_start(&a);
+    (void)world_decide(&a);
+    for (int i = 0; i < 30; i++) {
+        (void)world_claims(&a, 1, 200);
+        (void)world_claims(&a, 100, 0.02);
+    }
+    len = wp_scaler_save(a.scaler, a.view.mono_ns, a.view.wall_ns, bytes,
+                         sizeof bytes);
+    cell = find_cell(a.scaler, bytes, len);
+    assert_non_null(cell);
+    for (size_t i = 0; i < 2 * WP_ARRAY_LEN(wrong); i++) {
+        uint8_t *part = cell + i % 2 * sizeof(float);
+        float right;
+
+        memcpy(&right, part, sizeof right);
+        memcpy(part, &wrong[i / 2], sizeof right);
+        assert_int_equal(wp_scaler_load(b.scaler, b.view.mono_ns,
+                                        b.view.wall_ns, bytes, len, &err),
+                         WP_INVALID_ARGUMENT);
+        assert_string_equal(err.msg, "scaler state: damaged");
+        memcpy(part, &right, sizeof right);
+    }
+    assert_int_equal(wp_scaler_load(b.scaler, b.view.mono_ns, b.view.wall_ns,
+                                    bytes, len, &err),
+                     WP_OK);
+    wp_scaler_destroy(a.scaler);
+    wp_scaler_destroy(b.scaler);
+}
+
 /* Of another version than this one or the one before: nothing of it counts. The
  * one before ends in a sum. */
 static void
@@ -247,9 +307,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(restart),        cmocka_unit_test(restart_learned),
-        cmocka_unit_test(restart_late),   cmocka_unit_test(bound),
-        cmocka_unit_test(what_cannot_be), cmocka_unit_test(versions),
+        cmocka_unit_test(restart),
+        cmocka_unit_test(restart_learned),
+        cmocka_unit_test(restart_late),
+        cmocka_unit_test(bound),
+        cmocka_unit_test(what_cannot_be),
+        cmocka_unit_test(cells_that_cannot_be),
+        cmocka_unit_test(versions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
