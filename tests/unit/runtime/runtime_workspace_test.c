@@ -229,6 +229,40 @@ refuses_long_paths(void **state)
                      ENAMETOOLONG);
 }
 
+/* A link's target and what follows the link are one path, of that length at
+ * most. */
+static void
+refuses_long_paths_through_links(void **state)
+{
+    enum {
+        TARGET = 2000
+    };
+    struct fixture *f = *state;
+    struct wp_workspace by_hand = f->workspace;
+    static char target[TARGET + 1];
+    static char path[2 * WP_WORKSPACE_PATH_MAX];
+
+    by_hand.by_hand = true;
+    for (size_t i = 0; i < TARGET; i++) {
+        target[i] = i % 2 == 0 ? '.' : '/';
+    }
+    link_make(f, target, "lengthy");
+    for (size_t len = TARGET + 1; len < WP_WORKSPACE_PATH_MAX + 3; len++) {
+        size_t rest = len - TARGET;
+        char *at = path + sprintf(path, "lengthy/");
+
+        memset(at, 'x', rest);
+        at[rest] = '\0';
+        /* Names of one component are no longer than 255. */
+        for (size_t i = 200; i < rest; i += 200) {
+            at[i] = '/';
+        }
+        assert_int_equal(wp_workspace_open(&by_hand, path, O_RDONLY, 0),
+                         len + 1 < WP_WORKSPACE_PATH_MAX ? -ENOENT
+                                                         : -ENAMETOOLONG);
+    }
+}
+
 static void
 makes_the_folders_of_a_file(void **state)
 {
@@ -272,6 +306,7 @@ main(void)
         cmocka_unit_test(leaks_no_descriptor),
         cmocka_unit_test(reads_paths_of_requests),
         cmocka_unit_test(refuses_long_paths),
+        cmocka_unit_test(refuses_long_paths_through_links),
         cmocka_unit_test(makes_the_folders_of_a_file),
     };
 
