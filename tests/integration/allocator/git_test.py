@@ -295,6 +295,18 @@ class Git(unittest.TestCase):
 
     # --- What is to be had ---
 
+    def test_a_folder_as_far_down_as_may_be(self):
+        self.start()
+        folder = "d" + "/".join(["d" * 127] * 4)
+        self.assertEqual(len(folder), 512)
+        lease = self.claim("c1", self.app(directory=folder)).lease
+        self.assertEqual(self.sh(lease, f"cat {folder}/README"), "hello\n")
+        self.daemon.release(lease)
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.claim("c2", self.app(directory="d" + folder))
+        self.assertIn("binding.repositories[0].directory",
+                      caught.exception.details())
+
     def test_checkout(self):
         self.start()
         answer = self.claim("c1", self.app(),
