@@ -91,21 +91,23 @@ class Server:
         self.ports = {name: int(port) for name, port in
                       (line.split() for line in text.splitlines())}
         self.port = self.ports.get("all", 0)
-        self.files = self.open_files()
+        self.files = self.lasting_files()
 
     def open_files(self):
-        """What its descriptors lead to, but for connections and the pipes of
-        processes, which may last."""
+        """What its descriptors lead to."""
         found = []
         folder = f"/proc/{self.process.pid}/fd"
         for name in os.listdir(folder):
             try:
-                target = os.readlink(os.path.join(folder, name))
+                found.append(os.readlink(os.path.join(folder, name)))
             except FileNotFoundError:  # Closed meanwhile.
-                continue
-            if not target.startswith(("socket:", "pipe:")):
-                found.append(target)
+                pass
         return sorted(found)
+
+    def lasting_files(self):
+        """Those without connections and the pipes of processes."""
+        return [target for target in self.open_files()
+                if not target.startswith(("socket:", "pipe:"))]
 
     def stop(self):
         """Ends the server by SIGTERM; its exit code."""
@@ -262,10 +264,10 @@ class ServerCase(unittest.TestCase):
     def check_files(cls):
         end = time.monotonic() + 5
         while time.monotonic() < end and \
-                cls.server.open_files() != cls.server.files:
+                cls.server.lasting_files() != cls.server.files:
             time.sleep(0.01)
-        assert cls.server.open_files() == cls.server.files, (
-            cls.server.open_files(), cls.server.files)
+        assert cls.server.lasting_files() == cls.server.files, (
+            cls.server.lasting_files(), cls.server.files)
 
     @classmethod
     def tearDownClass(cls):

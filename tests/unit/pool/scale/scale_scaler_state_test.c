@@ -16,6 +16,51 @@
 #include "pool/scale/window.h"
 #include "tests/support/pool/scaler_world.h"
 
+#define ASSERT_SAME(a, b, part)                                                \
+    assert_memory_equal(&(a)->part, &(b)->part, sizeof(a)->part)
+
+/* All that was seen is known again, whatever will be decided of it. */
+static void
+assert_same(const struct wp_scaler *a, const struct wp_scaler *b)
+{
+    ASSERT_SAME(a, b, windows);
+    ASSERT_SAME(a, b, lead);
+    ASSERT_SAME(a, b, need.slot_ns);
+    ASSERT_SAME(a, b, need.n_slots);
+    ASSERT_SAME(a, b, need.slot);
+    ASSERT_SAME(a, b, need.count);
+    ASSERT_SAME(a, b, need.plan);
+    ASSERT_SAME(a, b, need.most);
+    ASSERT_SAME(a, b, need.state);
+    ASSERT_SAME(a, b, need.due);
+    ASSERT_SAME(a, b, trial);
+    ASSERT_SAME(a, b, bursts);
+    ASSERT_SAME(a, b, theory_stock);
+    ASSERT_SAME(a, b, solve_at_ns);
+    ASSERT_SAME(a, b, slack_log);
+    ASSERT_SAME(a, b, slack_allowed);
+    ASSERT_SAME(a, b, theory_slack_log);
+    ASSERT_SAME(a, b, ordered_ns);
+    ASSERT_SAME(a, b, background);
+    ASSERT_SAME(a, b, background_ns);
+    ASSERT_SAME(a, b, claims);
+    ASSERT_SAME(a, b, claims_seen);
+    ASSERT_SAME(a, b, missed_seen);
+    ASSERT_SAME(a, b, gap_s);
+    ASSERT_SAME(a, b, gaps);
+    ASSERT_SAME(a, b, last_claim_ns);
+    ASSERT_SAME(a, b, hold);
+    ASSERT_SAME(a, b, target);
+    ASSERT_SAME(a, b, decided);
+    ASSERT_SAME(a, b, reason);
+    ASSERT_SAME(a, b, other);
+    ASSERT_SAME(a, b, decisions);
+    assert_int_equal(a->learn != NULL, b->learn != NULL);
+    if (a->learn != NULL) {
+        ASSERT_SAME(a, b, learn[0]);
+    }
+}
+
 /* Saved and loaded at once into a new one, whose monotonic clock began
  * elsewhere: the two decide alike from then on. */
 static void
@@ -46,6 +91,7 @@ restart(void **state)
     assert_int_equal(wp_scaler_load(b.scaler, b.view.mono_ns, b.view.wall_ns,
                                     bytes, len, &err),
                      WP_OK);
+    assert_same(a.scaler, b.scaler);
     for (int i = 0; i < 3000; i++) {
         struct wp_scale_decision x = world_claims(&a, 1, i < 900 ? 0.02 : 0.5);
         struct wp_scale_decision y = world_claims(&b, 1, i < 900 ? 0.02 : 0.5);
@@ -96,6 +142,7 @@ restart_learned(void **state)
     assert_int_equal(wp_scaler_load(b.scaler, b.view.mono_ns, b.view.wall_ns,
                                     bytes, len, &err),
                      WP_OK);
+    assert_same(a.scaler, b.scaler);
     for (int i = 0; i < 1000; i++) {
         double each_s = i % 100 == 0 ? 150 : 0.03;
         struct wp_scale_decision y = world_claims(&b, 1, each_s);
@@ -192,6 +239,46 @@ what_cannot_be(void **state)
     bytes[at + 7] = 0;
     assert_int_equal(wp_scaler_load(b.scaler, S, WALL0, bytes, len, &err),
                      WP_OK);
+    wp_scaler_destroy(a.scaler);
+    wp_scaler_destroy(b.scaler);
+}
+
+/* Into one that has decided nothing yet. */
+static void
+all_that_was_seen(void **state)
+{
+    struct world a = world_make(10);
+    struct world b = world_make(0);
+    static uint8_t bytes[WP_SCALE_STATE_MAX];
+    struct wp_err err;
+    size_t len;
+
+    (void)state;
+    world_start(&a);
+    world_start(&b);
+    (void)world_decide(&a);
+    for (int i = 0; i < 30; i++) {
+        (void)world_claims(&a, 1, 200);
+        (void)world_claims(&a, 100, 0.02);
+    }
+    for (int i = 0; i < 30; i++) {
+        wp_scaler_on_ready(a.scaler, a.view.mono_ns,
+                           a.view.mono_ns + (3 + i % 4) * S);
+    }
+    wp_scaler_on_claims(a.scaler, a.view.mono_ns, 9, 2);
+    assert_non_null(a.scaler->learn);
+    assert_true(a.scaler->missed_seen > 0);
+    /* What came to nothing here, or to what a new one has, too. */
+    a.scaler->background = 3.5;
+    a.scaler->need.due = false;
+    a.scaler->learn->missed = 0.25;
+    a.scaler->learn->grouped_s = 77;
+    len = wp_scaler_save(a.scaler, a.view.mono_ns, a.view.wall_ns, bytes,
+                         sizeof bytes);
+    assert_int_equal(wp_scaler_load(b.scaler, a.view.mono_ns, a.view.wall_ns,
+                                    bytes, len, &err),
+                     WP_OK);
+    assert_same(a.scaler, b.scaler);
     wp_scaler_destroy(a.scaler);
     wp_scaler_destroy(b.scaler);
 }
@@ -314,6 +401,7 @@ main(void)
         cmocka_unit_test(what_cannot_be),
         cmocka_unit_test(cells_that_cannot_be),
         cmocka_unit_test(versions),
+        cmocka_unit_test(all_that_was_seen),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
