@@ -157,6 +157,52 @@ test_unhealthy(void **state)
     local_rig_fini(&rig);
 }
 
+/* The program answers on its port, but not through the socket until the sandbox
+ * is lost: it stays lost. */
+static void
+test_healthy_too_late(void **state)
+{
+    static const char *const argv[] = {
+        "/usr/bin/python3", "-c",
+        "import socket\n"
+        "ok=b'HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n'\n"
+        "s=socket.create_server(('127.0.0.1',8080))\n"
+        "c=s.accept()[0]; c.recv(999); c.sendall(ok); c.close()\n"
+        "late=s.accept()[0]; late.recv(999)\n"
+        "while True:\n"
+        "  c=s.accept()[0]\n"
+        "  if late: late.sendall(ok); late.close(); late=None\n"
+        "  c.recv(999); c.sendall(ok); c.close()\n",
+        NULL};
+    static struct local_rig rig;
+    char answer[256];
+
+    (void)state;
+    local_rig_init(&rig, argv);
+    rig.tmpl.probe = WP_READY_HTTP;
+    rig.tmpl.probe_path = "/";
+    local_rig_start(&rig);
+    local_rig_create(&rig, 0, 4000);
+    local_rig_wait(&rig, 0, RIG_LOST, PATIENCE_MS);
+    assert_string_equal(rig.slots[0].reason,
+                        "not healthy in time through its socket");
+    assert_in_range(
+        snprintf(rig.slots[0].endpoint, sizeof rig.slots[0].endpoint,
+                 "unix:%s/sandboxes/p-00000000/port.sock", rig.state_dir),
+        1, sizeof rig.slots[0].endpoint - 1);
+    /* Twice: what was answered before the first has been read at the second. */
+    for (int i = 0; i < 2; i++) {
+        (void)local_rig_request(&rig, 0, "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+                                answer, sizeof answer);
+        assert_non_null(strstr(answer, "HTTP/1.1 200"));
+    }
+    local_rig_destroy(&rig, 0);
+    local_rig_wait(&rig, 0, RIG_DESTROYED, PATIENCE_MS);
+    assert_int_equal(rig.slots[0].ready, 0);
+    assert_int_equal(rig.slots[0].lost, 1);
+    local_rig_fini(&rig);
+}
+
 /* SIGKILL from outside, to process 1 or to bwrap, is noticed at once. */
 static void
 test_killed_is_noticed(void **state)
@@ -372,6 +418,7 @@ main(int argc, char **argv)
         cmocka_unit_test(test_missing_program_is_told),
         cmocka_unit_test(test_never_ready),
         cmocka_unit_test(test_unhealthy),
+        cmocka_unit_test(test_healthy_too_late),
         cmocka_unit_test(test_killed_is_noticed),
         cmocka_unit_test(test_deaf_is_noticed),
         cmocka_unit_test(test_destroy_during_readiness_check),
