@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/base/temp_dir.h"
 #include "tests/support/local/manifest_text.h"
 
 static const struct {
@@ -501,6 +502,38 @@ test_files(void **state)
     wp_manifest_destroy(manifest);
 }
 
+/* As large as may be, and a byte more. */
+static void
+test_largest_file(void **state)
+{
+    char dir[256];
+    char path[300];
+    char *text = malloc(WP_MANIFEST_BYTES_MAX + 1);
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, '\n', WP_MANIFEST_BYTES_MAX + 1);
+    temp_dir_make(dir, sizeof dir);
+    (void)snprintf(path, sizeof path, "%s/f.yaml", dir);
+    for (size_t more = 0; more < 2; more++) {
+        struct wp_manifest *manifest = wp_manifest_create();
+        FILE *file = fopen(path, "we");
+        struct wp_err err;
+
+        assert_non_null(file);
+        assert_int_equal(fwrite(text, WP_MANIFEST_BYTES_MAX + more, 1, file),
+                         1);
+        assert_int_equal(fclose(file), 0);
+        assert_int_equal(wp_manifest_add_file(manifest, path, &err),
+                         more == 0 ? WP_OK : WP_INVALID_ARGUMENT);
+        assert_true(more == 0 ||
+                    strstr(err.msg, "at most 4194304 bytes") != NULL);
+        wp_manifest_destroy(manifest);
+    }
+    temp_dir_remove(dir);
+    free(text);
+}
+
 int
 main(void)
 {
@@ -508,6 +541,7 @@ main(void)
         cmocka_unit_test(test_mistakes_are_told),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_largest_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
