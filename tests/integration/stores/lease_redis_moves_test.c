@@ -205,6 +205,47 @@ test_slot_moves(void **state)
     redis_replica_stop(&r);
 }
 
+/* At the first record of the pool that is to move: it does, and the store has
+ * noticed. */
+static void
+move_agents(void *ctx, const struct wp_lease_record *record)
+{
+    struct redis_replica *r = ctx;
+    struct redis_rig *rig = &r->world.rig;
+    uint16_t slot = slot_of(agents_key);
+
+    if (r->world.doubts > 0 || strcmp(record->pool, "agents") != 0) {
+        return;
+    }
+    redis_rig_migrate_begin(rig, slot, AGENTS_NODE, SPARE_NODE);
+    (void)redis_rig_must(rig, AGENTS_NODE,
+                         "MIGRATE 127.0.0.1 %d %s 0 5000 AUTH sesame",
+                         rig->servers[SPARE_NODE].port, agents_key);
+    redis_rig_migrate_end(rig, slot, AGENTS_NODE, SPARE_NODE);
+    assert_int_equal(redis_replica_commit(r, AGENTS, WP_LEASE_OFFER, 14, 0),
+                     WP_UNAVAILABLE);
+    WAIT_UNTIL(r->world.doubts == 1);
+}
+
+/* What was read of a pool that moved meanwhile may not be all of it. */
+static void
+test_slot_moves_while_read(void **state)
+{
+    static struct redis_replica r;
+    const struct wp_lease_store *store = &r.world.store;
+    struct wp_err err;
+
+    (void)state;
+    start(&r, 0);
+    redis_replica_grant(&r, AGENTS, 1, 4);
+    assert_int_equal(store->ops->load(store->self, move_agents, &r, &err),
+                     WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "it moves to another server"));
+    redis_replica_recover(&r);
+    redis_replica_check(&r, AGENTS, 1, 4);
+    redis_replica_stop(&r);
+}
+
 /* A node acknowledges grants that its replica never hears of, and dies. The
  * pool comes back with all of them; the other one was there all the while. */
 static void
@@ -260,6 +301,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pools_are_spread),
         cmocka_unit_test(test_slot_moves),
+        cmocka_unit_test(test_slot_moves_while_read),
         cmocka_unit_test(test_node_dies),
     };
 
