@@ -310,6 +310,27 @@ class Objects(Signed):
         _, after = self.identity(daemon, name, but=token)
         self.assertGreater(after["exp"], claims["exp"] + 2000)
 
+    def test_names_of_any_length(self):
+        """Up to what a token can say; nobody else's sandbox is touched."""
+        daemon = self.begin()
+        self.serve_all()
+        for name in ("c" * 128, "c" * 129):
+            self.bring(name, identity={"audience": AUDIENCE})
+        self.becomes("BindingFailed", "binding: identity: the name of the "
+                     "claim, its pool or its Sandbox is too long for one",
+                     "c" * 129)
+        self.wait_ready("c" * 128)
+        _, claims = self.identity(
+            daemon, assigned(self.api.get("sandboxclaims", NS, "c" * 128)))
+        self.assertEqual(claims["warmpool"]["claim"], "c" * 128)
+
+    def test_there_is_no_secret(self):
+        self.begin(secret=False)
+        self.serve_all()
+        self.bring(identity={"audience": AUDIENCE})
+        self.becomes("BindingFailed", "binding: identity: there is no key that "
+                     "signs yet; try again", "c")
+
     def test_the_next_leader_goes_on(self):
         daemon = self.begin()
         self.serve_all()
