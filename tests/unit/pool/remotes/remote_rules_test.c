@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -100,28 +101,54 @@ test_denied(void **state)
 static void
 test_bad_rules(void **state)
 {
-    static const char *const bad[] = {
-        "ssh://h/a", "file:///x",
-        "https://",  "h:0",
-        "h:x",       "me@h",
-        "*.1.2.3.4", "*",
-        "h/a//b",    "h/../a",
-        "h/a?b",     "*.*.h",
-        "h/a*b",     "https://h:443:1/a",
-        "h/a*",      "h/a/b*",
+    static const struct {
+        const char *rule;
+        const char *why;
+    } bad[] = {
+        {"ssh://h/a", "a port from 1"},
+        {"file:///x", "a port from 1"},
+        {"https://", "a host was"},
+        {"h:0", "a port from 1"},
+        {"h:x", "a host was"},
+        {"me@h", "a host was"},
+        {"*.1.2.3.4", "a name expected behind '*.'"},
+        {"*", "a host was"},
+        {"h/a//b", "a path of letters"},
+        {"h/../a", "a path of letters"},
+        {"h/a?b", "a path of letters"},
+        {"*.*.h", "a host was"},
+        {"h/a*b", "a path of letters"},
+        {"https://h:443:1/a", "a host was"},
+        {"h/a*", "'*' expected as the whole last part of a path"},
+        {"h/a/b*", "'*' expected as the whole last part of a path"},
     };
     struct wp_remote_rules rules = {.n = 0};
     struct wp_err err;
     char many[WP_REMOTE_RULES_MAX * 2 + 3];
+    char rule[2 + WP_REMOTE_URL_MAX] = "h/";
+    char *path = rule + 2;
 
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
         assert_int_equal(
-            wp_remote_rules_add(&rules, wp_str_from(bad[i]), false, &err),
+            wp_remote_rules_add(&rules, wp_str_from(bad[i].rule), false, &err),
             WP_INVALID_ARGUMENT);
-        assert_non_null(strstr(err.msg, bad[i]));
+        assert_non_null(strstr(err.msg, bad[i].rule));
+        assert_non_null(strstr(err.msg, bad[i].why));
     }
     assert_int_equal(rules.n, 0);
+    /* Of a path there is as much as a URL can have. */
+    for (size_t len = WP_REMOTE_URL_MAX - 12; len < WP_REMOTE_URL_MAX; len++) {
+        bool fits = len <= WP_REMOTE_URL_MAX - strlen("https://h/");
+
+        memset(path, 'a', len);
+        assert_int_equal(wp_remote_rules_add(&rules,
+                                             (struct wp_str){rule, 2 + len},
+                                             false, &err),
+                         fits ? WP_OK : WP_INVALID_ARGUMENT);
+        assert_true(fits || strstr(err.msg, "a shorter path expected") != NULL);
+    }
+    rules.n = 0;
     for (size_t i = 0; i < sizeof many - 1; i += 2) {
         memcpy(many + i, "h ", 2);
     }
