@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "../../support/git"))
 
 import k8s_rig
-from fake_api_rig import eventually
+from fake_api_rig import PATIENCE, eventually
 from git_rig import BACKEND, Repository, Server, git, hang
 import k8s_bind_test
 from k8s_bind_test import SECRET, World
@@ -100,6 +100,28 @@ class Fetching(World):
     def app(self, ref="", directory="", name="app", **more):
         return pb.Repository(url=self.url(name), ref=ref, directory=directory,
                              **more)
+
+
+class Peers(Fetching):
+    """Of the process that fetches."""
+
+    def peer(self):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.addCleanup(sock.close)
+        sock.connect(self.socket)
+        sock.settimeout(PATIENCE)
+        return sock
+
+    def test_who_asks_nothing(self):
+        """Keeps its place for some seconds only. Of these there are 32; who
+        comes when all are taken waits, and is heard then."""
+        peers = [self.peer() for _ in range(33)]
+        last = peers.pop()
+        last.sendall(b"nothing that it knows")
+        for peer in peers:
+            self.assertEqual(peer.recv(1), b"")
+        self.assertIn(b"what was asked is not understood", last.recv(1000))
+        self.assertEqual(last.recv(1), b"")
 
 
 class Calls(Fetching):
