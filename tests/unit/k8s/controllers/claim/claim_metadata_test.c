@@ -60,6 +60,37 @@ metadata_follows_the_claim(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* A write that meets no Sandbox, for a moment, is done again after a pause. */
+static void
+metadata_where_the_sandbox_seems_gone(void **state)
+{
+    static const enum wp_status answers[] = {WP_NOT_FOUND, WP_UNAVAILABLE};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(answers); i++) {
+        begin_bound(1, NULL);
+        wp_recorder_plan(rig.api,
+                         &(struct wp_recorder_fault){.verb = WP_VERB_PATCH,
+                                                     .kind = WP_KIND_SANDBOX,
+                                                     .status = answers[i]});
+        (void)wp_recorder_merge(
+            rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "c",
+            "{\"spec\":{\"additionalPodMetadata\":{\"labels\":{"
+            "\"sandbox.users.io/team\":\"red\"}}}}");
+        wp_claim_rig_settle(&rig);
+        assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX, false), 2);
+        wp_claim_rig_advance(&rig, 10 * WP_NS_PER_S);
+        assert_int_equal(wp_claim_rig_writes(&rig, WP_KIND_SANDBOX, false), 3);
+        assert_string_equal(wp_json_text(wp_claim_rig_object(&rig, sandbox),
+                                         "spec", "podTemplate", "metadata",
+                                         "labels", "sandbox.users.io/team",
+                                         NULL),
+                            "red");
+        assert_string_equal(wp_claim_rig_sandbox(&rig, "c"), sandbox);
+        wp_claim_rig_fini(&rig);
+    }
+}
+
 /* The template's own, changed while a claim has a sandbox: it comes, and what
  * is no more goes; the claim's and the system's stay. */
 static void
@@ -319,6 +350,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metadata_follows_the_claim),
+        cmocka_unit_test(metadata_where_the_sandbox_seems_gone),
         cmocka_unit_test(metadata_follows_the_template),
         cmocka_unit_test(metadata_of_many_is_in_no_claims_way),
         cmocka_unit_test(launch_type_comes_back),
