@@ -265,6 +265,27 @@ class ScaleTest(unittest.TestCase):
                     self.assertIn(decision, [d for d in again
                                              if d["number"] == number])
 
+    def test_what_was_kept_is_damaged(self):
+        """It is left out, with a word; the pool serves, and learns anew."""
+        for bytes_, error in (
+                ("CAST(x'00' || substr(bytes, 2) AS BLOB)",
+                 "the pool's snapshot is none of this version's"),
+                ("substr(bytes, 1, length(bytes) - 1)",
+                 "the pool's snapshot is damaged")):
+            daemon = self.start(OBJECTIVE, replicas=1)
+            daemon.release(daemon.claim("a" + error[-3:], wait_ms=60000))
+            self.assertEqual(daemon.stop(), 0, daemon.messages())
+            db = sqlite3.connect(os.path.join(self.dir, "s", "leases.db"))
+            db.execute("UPDATE note SET bytes = " + bytes_)
+            db.commit()
+            db.close()
+            daemon = self.start(OBJECTIVE, replicas=1)
+            daemon.release(daemon.claim("b" + error[-3:], wait_ms=60000))
+            self.assertIn("what was kept of the pool is left out "
+                          "namespace=default pool=quickstart "
+                          f"error=\"{error}\"", daemon.messages())
+            self.assertEqual(daemon.stop(), 0, daemon.messages())
+
     def test_reservation_raises_the_stock_before_its_time(self):
         daemon = self.start(OBJECTIVE, replicas=1)
         kept = reserve(daemon, "job", 20, 10, 60)
