@@ -487,6 +487,31 @@ parse_option(struct parser *parser)
 }
 
 enum wp_status
+wp_ctl_options_parse_first(struct wp_ctl_options *options, char **args, int n,
+                           int *used, struct wp_err *err)
+{
+    static const char *const none[] = {NULL};
+    struct parser parser = {options, none, err, args, n, 0};
+
+    for (; parser.at < n; parser.at++) {
+        const char *word = args[parser.at];
+
+        if (strcmp(word, "--") == 0) {
+            parser.at++;
+            break;
+        }
+        if (word[0] != '-' || word[1] == '\0') {
+            break;
+        }
+        if (parse_option(&parser) != WP_OK) {
+            return err->status;
+        }
+    }
+    *used = parser.at;
+    return WP_OK;
+}
+
+enum wp_status
 wp_ctl_options_parse(struct wp_ctl_options *options, const char *const *names,
                      bool with_rest, char **args, int n, struct wp_err *err)
 {

@@ -140,6 +140,12 @@ const char *wp_ctl_option_help(const struct wp_ctl_option *option,
 
 /* Defaults, with what the environment says. */
 void wp_ctl_options_init(struct wp_ctl_options *options);
+/* Reads the common options before the command's word: warmpoolctl -a ADDR
+ * pools. used: how many of the n words they are, with a "--" that ends them.
+ * Errors as below. */
+enum wp_status wp_ctl_options_parse_first(struct wp_ctl_options *options,
+                                          char **args, int n, int *used,
+                                          struct wp_err *err);
 /* Reads the n words at args, which are reordered so that the positional ones
  * come first. names ends with NULL. with_rest: what follows the first
  * positional word or "--" is a command for somebody else, not looked into.

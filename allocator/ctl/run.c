@@ -131,40 +131,18 @@ run_command(struct wp_ctl *ctl, char **args, int n)
     return code;
 }
 
-/* The words before the command may be common options: warmpoolctl -a ADDR
- * pools. Index of the command's word; argc when there is none. */
-static int
-skip_options(int argc, char **argv)
-{
-    int i = 1;
-
-    while (i < argc && argv[i][0] == '-' && argv[i][1] != '\0') {
-        const struct wp_ctl_option *option = NULL;
-
-        for (const char *const *p = wp_ctl_options_common; *p != NULL; p++) {
-            const struct wp_ctl_option *o = wp_ctl_option_find(*p);
-
-            if ((argv[i][1] == '-' && strcmp(argv[i] + 2, o->name) == 0) ||
-                (argv[i][1] == o->letter && argv[i][2] == '\0')) {
-                option = o;
-            }
-        }
-        i += option != NULL && option->operand != NULL ? 2 : 1;
-    }
-    return i < argc ? i : argc;
-}
-
 int
 wp_ctl_main(const struct wp_ctl_command *commands, int argc, char **argv,
             FILE *out, FILE *errors)
 {
-    static const char *const none[] = {NULL};
     struct wp_ctl ctl = {.commands = commands, .out = out, .errors = errors};
     void *memory = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct wp_nearest nearest;
     struct wp_err err;
-    int at = skip_options(argc, argv);
+    char **args = argv + 1;
+    int n = argc > 0 ? argc - 1 : 0;
+    int at = 0;
     int code;
 
     if (memory == MAP_FAILED) {
@@ -173,17 +151,15 @@ wp_ctl_main(const struct wp_ctl_command *commands, int argc, char **argv,
     }
     wp_arena_init(&ctl.arena, memory, ARENA_SIZE);
     wp_ctl_options_init(&ctl.options);
-    if (wp_ctl_options_parse(&ctl.options, none, false, argv + 1, at - 1,
-                             &err) != WP_OK) {
+    if (wp_ctl_options_parse_first(&ctl.options, args, n, &at, &err) != WP_OK) {
         code = wp_ctl_usage(&ctl, &err);
-    } else if (at == argc || ctl.options.help ||
-               strcmp(argv[at], "help") == 0) {
-        code = help_main(argc - at, argv + at, ctl.options.help, &ctl);
+    } else if (at == n || ctl.options.help || strcmp(args[at], "help") == 0) {
+        code = help_main(n - at, args + at, ctl.options.help, &ctl);
     } else {
-        ctl.command = find_command(commands, argv[at], &nearest);
+        ctl.command = find_command(commands, args[at], &nearest);
         code = ctl.command == NULL
-                   ? unknown_command(&ctl, argv[at], &nearest)
-                   : run_command(&ctl, argv + at + 1, argc - at - 1);
+                   ? unknown_command(&ctl, args[at], &nearest)
+                   : run_command(&ctl, args + at + 1, n - at - 1);
     }
     wp_rpc_client_close(ctl.rpc);
     (void)munmap(memory, ARENA_SIZE);

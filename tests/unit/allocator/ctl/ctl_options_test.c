@@ -313,16 +313,36 @@ run(const char *const *list, char **out, char **errors)
     return code;
 }
 
-/* Each row: the words, the exit code, what is printed, and where. */
+/* The words, the exit code, what is printed, and where. */
+struct printed {
+    const char *const words[6];
+    int code;
+    const char *out;
+    const char *errors;
+};
+
+static void
+assert_printed(const struct printed *row, size_t number)
+{
+    char *out = NULL;
+    char *errors = NULL;
+    int code = run(row->words, &out, &errors);
+
+    if (code != row->code ||
+        (row->out != NULL ? strstr(out, row->out) == NULL : out[0] != '\0') ||
+        (row->errors != NULL ? strstr(errors, row->errors) == NULL
+                             : errors[0] != '\0')) {
+        fail_msg("row %zu: code %d\nout: %s\nerrors: %s", number, code, out,
+                 errors);
+    }
+    free(out);
+    free(errors);
+}
+
 static void
 test_main(void **state)
 {
-    static const struct {
-        const char *const words[6];
-        int code;
-        const char *out;
-        const char *errors;
-    } rows[] = {
+    static const struct printed rows[] = {
         {{"ctl"}, WP_EXIT_USAGE, NULL, "Commands:"},
         {{"ctl", "--help"}, WP_EXIT_OK, "Commands:", NULL},
         {{"ctl", "help"}, WP_EXIT_OK, "Commands:", NULL},
@@ -377,20 +397,39 @@ test_main(void **state)
 
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
-        char *out = NULL;
-        char *errors = NULL;
-        int code = run(rows[i].words, &out, &errors);
+        assert_printed(&rows[i], i);
+    }
+}
 
-        if (code != rows[i].code ||
-            (rows[i].out != NULL ? strstr(out, rows[i].out) == NULL
-                                 : out[0] != '\0') ||
-            (rows[i].errors != NULL ? strstr(errors, rows[i].errors) == NULL
-                                    : errors[0] != '\0')) {
-            fail_msg("row %zu: code %d\nout: %s\nerrors: %s", i, code, out,
-                     errors);
-        }
-        free(out);
-        free(errors);
+/* Common options may come before the command, up to a "--". What looks like an
+ * option after that is a command that there is not. */
+static void
+test_options_before_the_command(void **state)
+{
+    static const struct printed rows[] = {
+        {{"ctl", "-ojson", "--output=name", "--", "version"},
+         WP_EXIT_OK,
+         ".",
+         NULL},
+        {{"ctl", "--", "-ojson", "claim", "a"},
+         WP_EXIT_USAGE,
+         NULL,
+         "unknown command '-ojson'"},
+        {{"ctl", "--", "--", "claim", "a"},
+         WP_EXIT_USAGE,
+         NULL,
+         "unknown command '--'"},
+        {{"ctl", "-", "claim"}, WP_EXIT_USAGE, NULL, "unknown command '-'"},
+        {{"ctl", "--", "help"}, WP_EXIT_OK, "Commands:", NULL},
+        {{"ctl", "--"}, WP_EXIT_USAGE, NULL, "Commands:"},
+        {{"ctl", "-h", "--", "claim"}, WP_EXIT_OK, "--all-or-nothing", NULL},
+        {{"ctl", "-o"}, WP_EXIT_USAGE, NULL, "--output needs a value"},
+        {{"ctl", "--tll", "claim"}, WP_EXIT_USAGE, NULL, "option '--tll'"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        assert_printed(&rows[i], i);
     }
 }
 
@@ -436,6 +475,7 @@ main(void)
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_pool_names),
         cmocka_unit_test(test_main),
+        cmocka_unit_test(test_options_before_the_command),
         cmocka_unit_test(test_unreachable),
     };
 
