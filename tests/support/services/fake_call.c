@@ -26,6 +26,7 @@ fake_reserve(struct wp_call *call, size_t len)
 
     (void)pthread_mutex_lock(&fake->lock);
     WP_ASSERT(!fake->finished);
+    fake->reserves++;
     free(fake->reserved);
     fake->reserved = NULL;
     if (!fake->no_memory) {

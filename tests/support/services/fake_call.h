@@ -35,7 +35,8 @@ struct wp_fake_call {
     int64_t retry_after_ns;
     uint8_t *reply; /* Owned; of finish, or of the last send. */
     size_t reply_len;
-    uint32_t sends;
+    uint32_t reserves; /* Asked for, NULL included. */
+    uint32_t sends;    /* Taken. */
 
     /* Private. */
     pthread_mutex_t lock;

@@ -297,6 +297,49 @@ test_never_read_is_bounded(void **state)
     peer.fake.block_sends = false;
 }
 
+/* Each message is made when the transport can take one, and not for every lease
+ * that is granted meanwhile. */
+static void
+test_nothing_is_made_before_the_transport_is_writable(void **state)
+{
+    struct wp_peer_lease *lease;
+    uint32_t reserves;
+
+    (void)state;
+    wp_peer_open(&peer, false);
+    lease = wp_peer_first(&peer);
+    assert_int_equal(peer.fake.reserves, peer.fake.sends);
+    reserves = peer.fake.reserves;
+    peer.fake.block_sends = true;
+    wp_peer_take(&peer, lease, false);
+    assert_int_equal(peer.fake.reserves, reserves + 1);
+    wp_peer_take(&peer, wp_peer_first(&peer), false);
+    set_target(2 * TARGET);
+    advance(2 * WP_NS_PER_S);
+    assert_int_equal(peer.fake.reserves, reserves + 1);
+    assert_int_equal(lease->state, WP_PEER_TOOK);
+    wp_fake_call_unblock(&peer.fake);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_CONFIRMED), 2);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD);
+}
+
+/* A stream whose message found no memory is broken, and may be resumed: what
+ * was granted for that message is offered again. */
+static void
+test_no_memory_breaks_the_stream(void **state)
+{
+    (void)state;
+    peer.fake.no_memory = true;
+    wp_peer_open(&peer, false);
+    wp_world_assert_ended(&peer.fake, WP_RESOURCE_EXHAUSTED);
+    assert_string_equal(peer.fake.message, "no memory for the message");
+    settle();
+    assert_int_equal(wp_rig_stats(&world.rig).leased, 0);
+    assert_int_equal(wp_rig_stats(&world.rig).undone_total, AHEAD);
+    wp_peer_open(&peer, true);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD);
+}
+
 static void
 test_breaks_in_mid_grant(void **state)
 {
@@ -526,6 +569,8 @@ main(void)
         STREAM_TEST(test_took_twice_changes_nothing),
         STREAM_TEST(test_given_back_is_released_and_replaced),
         STREAM_TEST(test_never_read_is_bounded),
+        STREAM_TEST(test_nothing_is_made_before_the_transport_is_writable),
+        STREAM_TEST(test_no_memory_breaks_the_stream),
         STREAM_TEST(test_breaks_in_mid_grant),
         STREAM_TEST(test_store_stands_still),
         STREAM_TEST(test_empty_pool_fills_after_those_who_wait),
