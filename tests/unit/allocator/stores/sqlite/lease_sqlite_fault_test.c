@@ -105,6 +105,8 @@ state_of(unsigned sandbox)
 }
 
 static struct conform_trial trials[CONFORM_CROWD];
+static struct conform_trial reads[3]; /* What comes with them. */
+static unsigned n_reads;
 static char claims[CONFORM_CROWD][8];
 
 /* On the thread that has the turn: what is committed here is one transaction.
@@ -118,6 +120,9 @@ submit_crowd(struct wp_lease_op *op, enum wp_status status)
     }
     for (unsigned i = 0; i < CONFORM_CROWD; i++) {
         conform_submit(&trials[i]);
+    }
+    for (unsigned i = 0; i < n_reads; i++) {
+        conform_submit(&reads[i]);
     }
 }
 
@@ -143,6 +148,7 @@ grant_crowd(void)
     assert_int_equal(conform_store.ops->commit(conform_store.self, &first),
                      WP_PENDING);
     conform_await_all(trials, CONFORM_CROWD);
+    conform_await_all(reads, n_reads);
 }
 
 /* Waits until the committer has nothing to do: the log is copied after every
@@ -379,6 +385,59 @@ snapshot(enum wp_lease_op_kind kind)
     return conform_commit(&op);
 }
 
+/* What is read in the transaction of the grants: a sandbox, a claim that is
+ * granted there, and the pool's snapshot. */
+static void
+prepare_reads(struct wp_pool_snapshot *room)
+{
+    memset(reads, 0, sizeof reads);
+    for (unsigned i = 0; i < WP_ARRAY_LEN(reads); i++) {
+        reads[i].op.kind = WP_LEASE_FETCH;
+        reads[i].op.found = &reads[i].found;
+    }
+    conform_crowd_uid(&reads[0].op, 0);
+    reads[1].op.claim_id = WP_STR("c1");
+    reads[2].op.kind = WP_LEASE_GET_SNAPSHOT;
+    reads[2].op.snapshot = room;
+}
+
+/* Nobody knows whether what was written is there; but who only read has lost
+ * nothing, and may ask again. */
+static void
+test_who_only_reads_knows_the_outcome(void **state)
+{
+    static uint8_t bytes[8];
+    struct wp_pool_snapshot room = {bytes, 0, sizeof bytes};
+    struct wp_lease_sqlite_stats stats;
+
+    (void)state;
+    checkpoint_pages = 0;
+    for (int level = 0; level < 2; level++) {
+        synchronous =
+            level == 0 ? WP_LEASE_SQLITE_FULL : WP_LEASE_SQLITE_NORMAL;
+        temp_dir_empty(dir);
+        open_store(path);
+        conform_offer_crowd();
+        assert_int_equal(snapshot(WP_LEASE_PUT_SNAPSHOT), WP_OK);
+        prepare_reads(&room);
+        n_reads = WP_ARRAY_LEN(reads);
+        fault_vfs_arm(FAULT_WRITE, 0, SQLITE_IOERR_WRITE, true, false);
+        grant_crowd();
+        assert_true(fault_vfs_disarm());
+        n_reads = 0;
+        wp_lease_sqlite_stats(sqlite, &stats);
+        assert_int_equal(stats.batch_max, CONFORM_CROWD + WP_ARRAY_LEN(reads));
+        for (unsigned i = 0; i < CONFORM_CROWD; i++) {
+            assert_int_equal(trials[i].status, WP_UNKNOWN_OUTCOME);
+        }
+        for (unsigned i = 0; i < WP_ARRAY_LEN(reads); i++) {
+            assert_int_equal(reads[i].status, WP_UNAVAILABLE);
+        }
+        assert_int_equal(snapshot(WP_LEASE_GET_SNAPSHOT), WP_OK);
+        close_store();
+    }
+}
+
 /* What the store that is open has of the grants up to number i: what is lost is
  * the latest, and nothing that was granted before the snapshot, if there is
  * one. Returns how many are lost. */
@@ -473,6 +532,7 @@ main(void)
         cmocka_unit_test(test_every_call_of_a_flush_fails_once),
         cmocka_unit_test(test_checkpoints_fail),
         cmocka_unit_test(test_small_disk),
+        cmocka_unit_test(test_who_only_reads_knows_the_outcome),
         cmocka_unit_test(test_power_loss),
     };
     int failed;
