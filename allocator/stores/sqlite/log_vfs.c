@@ -226,6 +226,9 @@ wp_lease_log_vfs(void)
          * each piece. Refused, without harm, where SQLite is in use already. */
         (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
         real_vfs = sqlite3_vfs_find(NULL);
+        if (real_vfs == NULL) {
+            return NULL; /* No memory: nor does a file open. */
+        }
         vfs = *real_vfs;
         vfs.pNext = NULL;
         vfs.zName = "warmpool-log";
