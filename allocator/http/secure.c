@@ -1,7 +1,5 @@
 #include "allocator/http/secure.h"
 
-#include <string.h>
-
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>
 
@@ -48,14 +46,9 @@ wp_secure_peer(struct bufferevent *bev, const struct wp_access *access,
     const SSL *ssl = bufferevent_openssl_get_ssl(bev);
     struct wp_name_search search = {access, who, false};
 
-    memset(who, 0, sizeof *who);
     if (SSL_get0_peer_certificate(ssl) == NULL) {
         return false;
     }
     wp_tls_names(ssl, wp_access_match_name, &search);
-    if (wp_access_end_names(&search)) {
-        return true;
-    }
-    memset(who, 0, sizeof *who);
-    return false;
+    return wp_access_end_names(&search);
 }

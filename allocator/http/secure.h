@@ -8,8 +8,9 @@
 
 /* For a listener whose connections are tls's; it is borrowed. */
 struct wp_http_secure wp_secure(struct wp_tls *tls);
-/* Who the client's certificate proves it is. False: it has shown none, or one
- * that no entry of access names; who is then nobody. After the handshake. */
+/* Who the client's certificate proves it is; who: zeroed before. False: it has
+ * shown none, or one that no entry of access names; who then has no rights, and
+ * perhaps a name. After the handshake. */
 bool wp_secure_peer(struct bufferevent *bev, const struct wp_access *access,
                     struct wp_identity *who);
 
