@@ -212,6 +212,21 @@ test_another_call_takes_over(void **state)
     wp_world_assert_ended(&other.fake, WP_INVALID_ARGUMENT);
 }
 
+/* The opening comes a second time, on a stream that is open. */
+static void
+open_again(struct wp_stream_peer *to)
+{
+    static uint8_t buf[WP_WIRE_MESSAGE_MAX];
+    const struct wp_wire_stream_request request = {
+        .has_open = true,
+        .open = {.pool = {WP_STR("default"), WP_STR("p")},
+                 .stream_id = wp_str_from(to->id),
+                 .ahead = AHEAD}};
+
+    wp_fake_call_receive(&to->fake, buf,
+                         wp_wire_pack_stream_request(&request, buf));
+}
+
 static void
 test_lies_end_the_stream(void **state)
 {
@@ -237,6 +252,11 @@ test_lies_end_the_stream(void **state)
     wp_peer_open(&peer, true);
     wp_fake_call_receive(&peer.fake, (const uint8_t *)"\x0a\x00", 2);
     wp_world_assert_ended(&peer.fake, WP_INVALID_ARGUMENT);
+    wp_peer_open(&peer, true);
+    open_again(&peer);
+    wp_world_assert_ended(&peer.fake, WP_INVALID_ARGUMENT);
+    assert_string_equal(peer.fake.message,
+                        "open: expected in the first request only");
 }
 
 static void
@@ -320,6 +340,54 @@ test_nothing_is_made_before_the_transport_is_writable(void **state)
     assert_int_equal(lease->state, WP_PEER_TOOK);
     wp_fake_call_unblock(&peer.fake);
     assert_int_equal(wp_peer_count(&peer, WP_PEER_CONFIRMED), 2);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD);
+}
+
+/* What it is told of waits for it to read, and no more of that than has a bound:
+ * a client that takes on and on and reads nothing is sent away. */
+static void
+test_who_takes_and_reads_nothing_is_sent_away(void **state)
+{
+    const uint64_t first = 1;
+    int said = 0;
+
+    (void)state;
+    wp_peer_open(&peer, false);
+    wp_peer_take(&peer, wp_peer_first(&peer), false);
+    peer.fake.block_sends = true;
+    for (; !peer.fake.finished && said <= WP_STREAM_TOLD_MAX; said++) {
+        wp_peer_say(&peer, &first, 1, NULL, 0);
+    }
+    assert_int_equal(said, WP_STREAM_TOLD_MAX + 1);
+    wp_world_assert_ended(&peer.fake, WP_RESOURCE_EXHAUSTED);
+    assert_string_equal(peer.fake.message,
+                        "took: the client reads too few of the answers");
+    wp_peer_open(&peer, true);
+    assert_false(peer.fake.finished);
+}
+
+/* One that has been told of as much as there is room for is told of what has
+ * ended once it has read. */
+static void
+test_what_has_ended_is_told_once_there_is_room(void **state)
+{
+    const uint64_t first = 1;
+
+    (void)state;
+    peer.ttl_ms = 5000;
+    wp_peer_open(&peer, false);
+    wp_peer_take(&peer, wp_peer_first(&peer), false);
+    settle();
+    peer.fake.block_sends = true;
+    for (int i = 0; i < WP_STREAM_TOLD_MAX; i++) {
+        wp_peer_say(&peer, &first, 1, NULL, 0);
+    }
+    advance(6 * WP_NS_PER_S);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_OVER), 0);
+    wp_fake_call_unblock(&peer.fake);
+    advance(WP_NS_PER_S);
+    assert_false(peer.fake.finished);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_OVER), AHEAD);
     assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD);
 }
 
@@ -570,6 +638,8 @@ main(void)
         STREAM_TEST(test_given_back_is_released_and_replaced),
         STREAM_TEST(test_never_read_is_bounded),
         STREAM_TEST(test_nothing_is_made_before_the_transport_is_writable),
+        STREAM_TEST(test_who_takes_and_reads_nothing_is_sent_away),
+        STREAM_TEST(test_what_has_ended_is_told_once_there_is_room),
         STREAM_TEST(test_no_memory_breaks_the_stream),
         STREAM_TEST(test_breaks_in_mid_grant),
         STREAM_TEST(test_store_stands_still),

@@ -32,6 +32,8 @@ enum way {
     LATE,
     NEVER,
     GARBAGE,
+    TWICE, /* The second one answers nothing. */
+    ODD,   /* With more than any of our commands is answered. */
     CLOSES
 };
 
@@ -77,8 +79,13 @@ answer(int fd, const redisReply *words, bool first, bool *owes)
         }
     } else if (strcasecmp(name, "TEST") == 0) {
         static const char *const said[] = {
-            [AT_ONCE] = ":3\r\n", [LATE] = ":3\r\n", [NEVER] = "",
-            [GARBAGE] = "?\r\n",  [CLOSES] = "",
+            [AT_ONCE] = ":3\r\n",
+            [LATE] = ":3\r\n",
+            [NEVER] = "",
+            [GARBAGE] = "?\r\n",
+            [TWICE] = ":3\r\n:4\r\n",
+            [ODD] = "*2\r\n:3\r\n$-1\r\n",
+            [CLOSES] = "",
         };
 
         if (atomic_load(&way) == LATE) {
@@ -401,6 +408,58 @@ garbage_ends_the_connection(void **state)
     end(&world);
 }
 
+/* Else the answer to nothing would be taken for that to the next command. */
+static void
+an_answer_to_nothing_ends_the_connection(void **state)
+{
+    struct world world;
+    uint64_t before;
+    int waits = 0;
+    uint32_t n;
+
+    (void)state;
+    begin(&world);
+    read_one_here(world.links);
+    before = disconnects(world.links);
+    n = atomic_load(&n_answered);
+    atomic_store(&way, TWICE);
+    (void)ask_and_wait(world.links);
+    while (disconnects(world.links) == before) {
+        patience(&waits);
+    }
+    assert_int_equal(atomic_load(&n_answered), n + 1);
+    atomic_store(&way, AT_ONCE);
+    read_one_here(world.links);
+    end(&world);
+}
+
+/* It is one answer whatever is in it, and the next one is the next command's. */
+static void
+an_odd_answer_is_no_number(void **state)
+{
+    struct world world;
+    uint64_t before;
+    int64_t odd;
+    int64_t next;
+    int waits = 0;
+
+    (void)state;
+    begin(&world);
+    read_one_here(world.links);
+    do { /* A busy machine may be too slow for some. */
+        patience(&waits);
+        before = disconnects(world.links);
+        atomic_store(&way, ODD);
+        odd = ask_and_wait(world.links);
+        atomic_store(&way, AT_ONCE);
+        next = ask_and_wait(world.links);
+    } while (odd == ENDED || next == ENDED);
+    assert_int_equal(odd, 0);
+    assert_int_equal(next, RIGHT);
+    assert_int_equal(disconnects(world.links), before);
+    end(&world);
+}
+
 static void
 an_end_is_heard_while_nothing_is_asked(void **state)
 {
@@ -457,6 +516,8 @@ main(void)
         cmocka_unit_test(
             what_does_not_come_in_time_is_left_to_the_reading_thread),
         cmocka_unit_test(garbage_ends_the_connection),
+        cmocka_unit_test(an_answer_to_nothing_ends_the_connection),
+        cmocka_unit_test(an_odd_answer_is_no_number),
         cmocka_unit_test(an_end_is_heard_while_nothing_is_asked),
         cmocka_unit_test(every_call_ends_once_however_the_connection_ends),
     };
