@@ -93,7 +93,6 @@ run_program(struct wp_spawn *spawn, char *text, size_t cap)
     spawn->fds_len = 3;
     if (wp_spawn(spawn, &spawned, &err) != WP_OK) {
         (void)snprintf(text, cap, "%s", err.msg);
-        spawned.pid = -1;
     }
     for (int i = 0; i < 3; i++) {
         if (spawn->fds[i] >= 0) {

@@ -124,6 +124,7 @@ wp_spawn(const struct wp_spawn *spawn, struct wp_spawned *out,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     int error;
 
+    *out = (struct wp_spawned){-1, -1};
     if (stack == MAP_FAILED) {
         return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
                           "cannot start a process");
@@ -136,12 +137,14 @@ wp_spawn(const struct wp_spawn *spawn, struct wp_spawned *out,
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     (void)munmap(stack, STACK_BYTES);
     if (out->pid < 0) {
+        out->pidfd = -1;
         return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, error,
                           "cannot start a process");
     }
     if (child.error != 0) {
         (void)waitpid(out->pid, NULL, 0);
         (void)close(out->pidfd);
+        *out = (struct wp_spawned){-1, -1};
         return wp_err_sys(err, WP_UNAVAILABLE, child.error,
                           "the new process could not %s: %s", child.step,
                           spawn->path);

@@ -44,7 +44,8 @@ struct wp_spawned {
     int pidfd;
 };
 
-/* Not WP_OK: no process is left. The child is the caller's to reap. */
+/* Not WP_OK: no process is left, and out has -1 for both. The child is the
+ * caller's to reap. */
 WP_MUST_CHECK enum wp_status wp_spawn(const struct wp_spawn *spawn,
                                       struct wp_spawned *out,
                                       struct wp_err *err);

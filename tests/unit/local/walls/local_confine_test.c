@@ -321,12 +321,15 @@ test_spawn_failures(void **state)
         .argv = argv,
         .envp = env,
     };
-    struct wp_spawned child;
+    struct wp_spawned child = {1, 1};
     struct wp_err err;
 
     (void)state;
     assert_int_equal(wp_spawn(&spawn, &child, &err), WP_UNAVAILABLE);
     assert_non_null(strstr(err.msg, "could not execute: /nonexistent/program"));
+    /* Nor is there anything that could be closed again. */
+    assert_int_equal(child.pid, -1);
+    assert_int_equal(child.pidfd, -1);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* Nobody is left. */
     assert_int_equal(errno, ECHILD);
 }
