@@ -13,7 +13,7 @@
 
 /* Writes down what was called: "[name,filename]data;". */
 struct notes {
-    char text[1024];
+    char text[2 * WP_MULTIPART_NAME_MAX];
 };
 
 static void
@@ -62,6 +62,13 @@ static const struct {
     {"--XX \t\r\n" HEAD "\r\nx\r\n--XX--", "[file,a]x;", true, true},
     {"--XX\r\nX-Other: 1\r\n" HEAD "X-More: 2\r\n\r\nx\r\n--XX--", "[file,a]x;",
      true, true},
+    /* Of two the first counts, also when it has no name. */
+    {"--XX\r\nContent-Disposition: form-data; filename=a\r\n" HEAD
+     "\r\nx\r\n--XX--",
+     "[,a]x;", true, true},
+    {"--XX\r\n" HEAD "Content-Disposition: form-data; name=b\r\n"
+     "\r\nx\r\n--XX--",
+     "[file,a]x;", true, true},
     {"--XX\r\n\r\nno head\r\n--XX--", "[,-]no head;", true, true},
     {"--XX\r\n" HEAD "\r\n\r\n\r\n--X\r\r\n--XY\r\n-\r\n--XX--",
      "[file,a]\r\n\r\n--X\r\r\n--XY\r\n-;", true, true},
@@ -150,11 +157,48 @@ bounds_a_parts_head(void **state)
     assert_non_null(multipart.error);
 }
 
+/* A name that is cut off could be that of another part. */
+static void
+a_name_that_is_too_long_is_none(void **state)
+{
+    (void)state;
+    for (size_t len = WP_MULTIPART_NAME_MAX - 1; len <= WP_MULTIPART_NAME_MAX;
+         len++) {
+        bool fits = len < WP_MULTIPART_NAME_MAX;
+        char name[WP_MULTIPART_NAME_MAX + 1] = "";
+        char body[2 * WP_MULTIPART_NAME_MAX];
+        char want[2 * WP_MULTIPART_NAME_MAX];
+        struct wp_multipart multipart;
+        struct notes notes = {""};
+
+        memset(name, 'n', len);
+        (void)snprintf(body, sizeof body,
+                       "--XX\r\nContent-Disposition: form-data; name=\"%s\"; "
+                       "filename=a\r\n\r\nx\r\n--XX--",
+                       name);
+        (void)snprintf(want, sizeof want, "[%s,a]x;", fits ? name : "");
+        assert_true(wp_multipart_init(&multipart, TYPE, &events, &notes));
+        assert_true(wp_multipart_feed(&multipart, body, strlen(body)));
+        assert_string_equal(notes.text, want);
+        /* The same of a file's name. */
+        notes.text[0] = '\0';
+        (void)snprintf(body, sizeof body,
+                       "--XX\r\nContent-Disposition: form-data; name=n; "
+                       "filename=\"%s\"\r\n\r\nx\r\n--XX--",
+                       name);
+        (void)snprintf(want, sizeof want, "[n,%s]x;", fits ? name : "-");
+        assert_true(wp_multipart_init(&multipart, TYPE, &events, &notes));
+        assert_true(wp_multipart_feed(&multipart, body, strlen(body)));
+        assert_string_equal(notes.text, want);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parses_in_pieces_of_any_size),
+        cmocka_unit_test(a_name_that_is_too_long_is_none),
         cmocka_unit_test(wants_a_boundary),
         cmocka_unit_test(bounds_a_parts_head),
     };

@@ -87,6 +87,32 @@ test_no_such_program(void **state)
     init_rig_fini(&rig);
 }
 
+/* A plain file in place of a socket: nothing would ever come from there, so it
+ * ends at once, and says why, while the daemon still waits for it. */
+static void
+test_what_cannot_be_watched(void **state)
+{
+    static const char *const whys[] = {"epoll: Operation not permitted",
+                                       "bridge: Operation not permitted"};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(whys); i++) {
+        struct init_rig rig;
+        int *socket_fd;
+
+        init_rig_init(&rig);
+        socket_fd = i == 0 ? &rig.rejoin : &rig.outer;
+        (void)close(*socket_fd);
+        *socket_fd = memfd_create("file", MFD_CLOEXEC);
+        assert_true(*socket_fd >= 0);
+        init_rig_start(&rig, NULL, "/bin/sh", INIT_RIG_LASTING);
+        init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+        init_rig_expect(rig.control, WP_CONTROL_FAIL, whys[i]);
+        assert_int_equal(init_rig_exit_status(&rig), 1);
+        init_rig_fini(&rig);
+    }
+}
+
 /* --- The end of the program --- */
 
 static void
@@ -533,6 +559,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_no_such_program),
+        cmocka_unit_test(test_what_cannot_be_watched),
         cmocka_unit_test(test_last_words),
         cmocka_unit_test(test_bind),
         cmocka_unit_test(test_parcel_before_bind),
