@@ -9,8 +9,8 @@ import unittest
 
 import grpc
 
-from runtime_rig import (DEADLINE_S, Server, main, process_gone, read_text,
-                         wait_until)
+from runtime_rig import (DEADLINE_S, Server, bound_by_modes, main,
+                         process_gone, read_text, wait_until)
 
 CODE = grpc.StatusCode
 
@@ -129,10 +129,12 @@ class Client:
 class Case(unittest.TestCase):
     ARGS = ()
     ENV = {}
+    PREEXEC = None
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--grpc-port", "0", *cls.ARGS, env=cls.ENV)
+        cls.server = Server("--grpc-port", "0", *cls.ARGS, env=cls.ENV,
+                            preexec_fn=cls.PREEXEC)
         cls.client = Client(cls.server.ports["grpc"])
 
     @classmethod
@@ -174,9 +176,42 @@ class Execute(Case):
         for name in ("", "A=B"):
             self.refused(CODE.INVALID_ARGUMENT, self.client.execute, "x",
                          env={name: "1"})
-        self.refused(CODE.PERMISSION_DENIED, self.client.execute, "pwd",
-                     cwd="../..")
-        self.refused(CODE.NOT_FOUND, self.client.execute, "pwd", cwd="none")
+
+    def test_a_folder_that_is_none_of_the_workspace(self):
+        os.symlink("/etc", self.server.path("out"))
+        os.symlink("loop", self.server.path("loop"))
+        with open(self.server.path("plain"), "w"):
+            pass
+        for cwd in ("../..", "out", "loop"):
+            self.assertEqual(self.refused(
+                CODE.PERMISSION_DENIED, self.client.execute, "pwd", cwd=cwd),
+                "config.cwd: a folder of the workspace is expected", cwd)
+        for cwd, why in (("none", "no such file or directory"),
+                         ("/etc", "no such file or directory"),
+                         ("plain", "not a directory"),
+                         ("x" * 300, "file name too long")):
+            self.assertEqual(self.refused(
+                CODE.NOT_FOUND, self.client.execute, "pwd", cwd=cwd),
+                "config.cwd: " + why, cwd)
+        # Start says the same.
+        for code, cwd in ((CODE.PERMISSION_DENIED, "out"),
+                          (CODE.NOT_FOUND, "none")):
+            self.assertIn("config.cwd", self.refused(
+                code, Stream, self.client, "pwd", cwd=cwd))
+
+    def test_bounds(self):
+        for more, why in (
+                ({"cwd": "a\0b"}, "config.cwd"),
+                ({"cwd": "x" * 4096}, "config.cwd"),
+                ({"env": {"E%d" % i: "" for i in range(1025)}},
+                 "config.env_vars: at most 1024")):
+            self.assertIn(why, self.refused(
+                CODE.INVALID_ARGUMENT, self.client.execute, "pwd", **more))
+        self.assertEqual(self.client.execute(
+            "true", env={"E%d" % i: "" for i in range(1024)})[0], 0)
+        self.assertEqual(self.client.execute("true", *"x" * 4095)[0], 0)
+        self.assertIn("config.command: 1 to 4096", self.refused(
+            CODE.INVALID_ARGUMENT, self.client.execute, "true", *"x" * 4096))
 
     def test_commands_that_cannot_run(self):
         self.assertIn("command", self.refused(CODE.INVALID_ARGUMENT,
@@ -215,6 +250,20 @@ class Execute(Case):
                 range(192))
             self.assertEqual([r[1] for r in results],
                              [b"%d\n" % i for i in range(192)])
+
+
+class Modes(Case):
+    PREEXEC = staticmethod(bound_by_modes)
+
+    def test_a_folder_that_may_not_be_entered(self):
+        os.makedirs(self.server.path("locked", "in"))
+        os.chmod(self.server.path("locked"), 0o600)
+        self.assertEqual(self.refused(
+            CODE.PERMISSION_DENIED, self.client.execute, "pwd",
+            cwd="locked/in"),
+            "config.cwd: a folder of the workspace is expected")
+        os.chmod(self.server.path("locked"), 0o700)
+        self.assertEqual(self.client.execute("pwd", cwd="locked/in")[0], 0)
 
 
 class Start(Case):
@@ -352,12 +401,95 @@ class Terminal(Case):
                      field(1, stream.id) + field(2, 70000) + field(3, 24))
         stream.call.cancel()
 
+    def test_a_size_that_none_has(self):
+        for pty in ((65536, 24), (80, 65536)):
+            self.assertIn("pty.cols and rows", self.refused(
+                CODE.INVALID_ARGUMENT, Stream, self.client, "true", pty=pty))
+        stream = Stream(self.client, "stty", "size", pty=(65535, 65535))
+        self.assertEqual(stream.end(), 0)
+        self.assertEqual(stream.out, b"65535 65535\r\n")
+
+
+class Malformed(Case):
+    def test_each_call_says_so(self):
+        for name in ("execute", "write", "kill", "resize"):
+            self.assertEqual(self.refused(
+                CODE.INVALID_ARGUMENT, self.client.ask, name, b"\x0a\xff"),
+                "request: a message of process.v1 is expected", name)
+        self.assertEqual(self.refused(
+            CODE.INVALID_ARGUMENT, self.client.ask, "execute", b""),
+            "config: a command is expected")
+
+    def test_a_process_that_is_none(self):
+        for name in ("write", "kill", "resize"):
+            self.assertEqual(self.refused(
+                CODE.NOT_FOUND, self.client.ask, name,
+                field(1, 999999) + (field(2, 15) if name == "kill" else b"")),
+                "process_id: no running process of Start has it", name)
+
 
 class Full(Case):
     ARGS = ("--execs-max", "2")
+    WAITING = 256  # Calls of Execute, and bytes of them.
+    WAITING_BYTES = 8 << 20
+
+    def occupy(self):
+        """As many as may run; those of before may still be ending."""
+        def start():
+            try:
+                return Stream(self.client, "sleep", "1000")
+            except grpc.RpcError as error:
+                self.assertEqual(error.code(), CODE.RESOURCE_EXHAUSTED)
+                return None
+        return [wait_until(start, "room") for _ in range(2)]
+
+    def fill(self, clients, body, count):
+        """What runs, and that many calls with body that wait; one more is
+        refused."""
+        streams = self.occupy()
+        waiting = [clients[i % len(clients)].execute_rpc.future(
+            body, timeout=DEADLINE_S) for i in range(count + 1)]
+        refused = wait_until(
+            lambda: [call for call in waiting if call.done()], "a refusal")
+        self.assertEqual(len(refused), 1)
+        self.assertEqual(refused[0].exception().code(),
+                         CODE.RESOURCE_EXHAUSTED)
+        self.assertEqual(refused[0].exception().details(),
+                         "as many commands run and wait as may")
+        waiting.remove(refused[0])
+        return streams, waiting
+
+    def full(self, clients, body, count):
+        """All that waited are answered in the end."""
+        streams, waiting = self.fill(clients, body, count)
+        for stream in streams:
+            stream.call.cancel()
+        for call in waiting:
+            self.assertEqual(fields(call.result())[2], b"here\n")
+
+    def test_so_many_wait_and_no_more(self):
+        # One connection has fewer calls at once than may wait.
+        clients = [Client(self.server.ports["grpc"]) for _ in range(4)]
+        self.full(clients, config("echo", "here"), self.WAITING)
+        for client in clients:
+            client.channel.close()
+
+    def test_so_many_bytes_wait_and_no_more(self):
+        body = config("/bin/sh", "-c", "echo here",
+                      *["x" * 100000] * 10)
+        count = self.WAITING_BYTES // len(body)
+        # Twice: what waited counts no more once it has begun,
+        for _ in range(2):
+            self.full([self.client], body, count)
+        # or when nobody waits for it any more.
+        streams, waiting = self.fill([self.client], body, count)
+        for call in waiting + [stream.call for stream in streams]:
+            call.cancel()
+        self.assertEqual(self.client.execute("true")[0], 0)
+        self.full([self.client], body, count)
 
     def test_start_is_refused_and_execute_waits(self):
-        streams = [Stream(self.client, "sleep", "1000") for _ in range(2)]
+        streams = self.occupy()
         with self.assertRaises(grpc.RpcError) as caught:
             Stream(self.client, "true")
         self.assertEqual(caught.exception.code(), CODE.RESOURCE_EXHAUSTED)

@@ -3,9 +3,13 @@ import hashlib
 import http.client
 import json
 import os
+import resource
+import shutil
+import signal
+import tempfile
 import unittest
 
-from runtime_rig import Server, ServerCase, main, read_bytes
+from runtime_rig import Server, ServerCase, bound_by_modes, main, read_bytes
 
 
 class RestCase(ServerCase):
@@ -173,6 +177,31 @@ class Files(RestCase):
             self.assertEqual(self.code("PUT", "/v1/files/" + path, b"x"), want,
                              path)
 
+    def test_what_cannot_be_found(self):
+        self.put("plain", "x")
+        os.makedirs(self.path("way"), exist_ok=True)
+        os.symlink("round", self.path("round"))
+        long = "n" * 256
+        for method, path, want in (
+                ("GET", "round", (403, "PERMISSION_DENIED")),
+                ("GET", "round/x", (403, "PERMISSION_DENIED")),
+                ("PUT", "round/x", (403, "PERMISSION_DENIED")),
+                ("DELETE", "round/x", (403, "PERMISSION_DENIED")),
+                ("GET", "plain/x", (404, "NOT_FOUND")),
+                ("DELETE", "plain/x", (404, "NOT_FOUND")),
+                ("DELETE", "none/x", (404, "NOT_FOUND")),
+                ("GET", long, (400, "INVALID_ARGUMENT")),
+                ("PUT", long, (400, "INVALID_ARGUMENT")),
+                ("DELETE", long, (400, "INVALID_ARGUMENT")),
+                ("PUT", long + "/x", (400, "INVALID_ARGUMENT")),
+                ("PUT", "way/.", (400, "INVALID_ARGUMENT")),
+                ("PUT", "way/..", (403, "PERMISSION_DENIED")),
+                ("DELETE", "way/.", (400, "INVALID_ARGUMENT")),
+                ("DELETE", "way/..", (403, "PERMISSION_DENIED"))):
+            self.assertEqual(self.code(method, "/v1/files/" + path, b""), want,
+                             (method, path))
+        self.assertTrue(os.path.isdir(self.path("way")))
+
     def test_other_methods(self):
         status, headers, _ = self.ask("PATCH", "/v1/files/x", b"")
         self.assertIn(status, (404, 405, 406))
@@ -200,7 +229,105 @@ class Descriptors(RestCase):
         self.assertLess(descriptors(), before + 10)
 
 
+class Modes(RestCase):
+    """A server that file modes bind; each refusal leaves all as it is."""
+    PREEXEC = staticmethod(bound_by_modes)
+    DENIED = (403, "PERMISSION_DENIED")
+
+    def chmod(self, path, mode):
+        os.chmod(self.path(path), mode)
+        self.addCleanup(os.chmod, self.path(path), 0o700)
+
+    def test_what_may_not_be_read(self):
+        self.put("secret", "x")
+        self.put("unlisted/x", "x")
+        self.chmod("secret", 0)
+        self.chmod("unlisted", 0o300)
+        for path in ("secret", "unlisted"):
+            self.assertEqual(self.code("GET", "/v1/files/" + path),
+                             self.DENIED, path)
+        self.assertEqual(self.ask("GET", "/v1/files/unlisted/x")[2], b"x")
+
+    def test_what_may_not_be_written(self):
+        self.put("fixed/x", "old")
+        self.chmod("fixed", 0o500)
+        for path in ("fixed/x", "fixed/new", "fixed/new/x"):
+            self.assertEqual(self.code("PUT", "/v1/files/" + path, b"new"),
+                             self.DENIED, path)
+        for path in ("fixed/x", "fixed/x?recursive=true"):
+            self.assertEqual(self.code("DELETE", "/v1/files/" + path),
+                             self.DENIED, path)
+        self.assertEqual(os.listdir(self.path("fixed")), ["x"])
+        self.assertEqual(read_bytes(self.path("fixed", "x")), b"old")
+
+    def test_a_tree_is_removed_as_far_as_may_be(self):
+        for name, mode in (("unwritable", 0o500), ("unreadable", 0o300)):
+            self.put("tree/a/" + name + "/x", "x")
+            os.chmod(self.path("tree", "a", name), mode)
+            self.assertEqual(
+                self.code("DELETE", "/v1/files/tree?recursive=true"),
+                self.DENIED, name)
+            self.assertEqual(read_bytes(self.path("tree", "a", name, "x")),
+                             b"x")
+            os.chmod(self.path("tree", "a", name), 0o700)
+            self.assertEqual(
+                self.ask("DELETE", "/v1/files/tree?recursive=true")[0], 204)
+            self.assertFalse(os.path.exists(self.path("tree")))
+
+
+class Space(unittest.TestCase):
+    @staticmethod
+    def preexec():
+        """No file may be longer; a write says so, without a signal."""
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    def test_a_file_that_does_not_fit(self):
+        server = Server(preexec_fn=self.preexec)
+        self.addCleanup(lambda: self.assertEqual(server.stop(), 0))
+        with open(server.path("kept"), "w") as file:
+            file.write("old")
+        part = (b"--XX\r\nContent-Disposition: form-data; name=file\r\n\r\n"
+                b"%s\r\n--XX--\r\n")
+        form = {"Content-Type": "multipart/form-data; boundary=XX"}
+        for body, headers in ((b"%s", {}), (part, form)):
+            status, _, data = server.request("PUT", "/v1/files/kept",
+                                             body % (b"y" * (3 << 19)),
+                                             headers)
+            self.assertEqual((status, json.loads(data)),
+                             (500, {"code": "INTERNAL",
+                                    "message": "file too large"}))
+            self.assertEqual(os.listdir(server.workspace), ["kept"])
+            self.assertEqual(read_bytes(server.path("kept")), b"old")
+            self.assertEqual(server.request("PUT", "/v1/files/kept",
+                                            body % b"old", headers)[0], 204)
+
+
 class Limits(unittest.TestCase):
+    def test_a_folder_with_too_many_entries(self):
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        workspace = tempfile.mkdtemp(prefix="wp-many-", dir=memory)
+        self.addCleanup(shutil.rmtree, workspace)
+        server = Server(workspace=workspace)
+        self.addCleanup(lambda: self.assertEqual(server.stop(), 0))
+        with open(server.path("0"), "w"):
+            pass
+        os.mkdir(server.path("many"))
+        for i in range(65537):  # Links to nothing are cheap, and not shown.
+            os.symlink("none", server.path("many", str(i)))
+        status, _, data = server.request("GET", "/v1/files/many")
+        self.assertEqual((status, json.loads(data)),
+                         (413, {"code": "RESOURCE_EXHAUSTED",
+                                "message": "path: the folder has more than "
+                                           "65536 entries"}))
+        os.unlink(server.path("many", "7"))
+        os.unlink(server.path("many", "8"))
+        os.link(server.path("0"), server.path("many", "z"))
+        status, _, data = server.request("GET", "/v1/files/many")
+        self.assertEqual((status, [e["name"] for e in
+                                   json.loads(data)["entries"]]),
+                         (200, ["z"]))  # The last of 65536 is there.
+
     def test_too_long(self):
         server = Server("--upload-max", "2048")
         self.addCleanup(lambda: self.assertEqual(server.stop(), 0))
