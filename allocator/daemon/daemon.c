@@ -101,8 +101,8 @@ create_dirs(struct wp_daemon *daemon, struct wp_err *err)
                           conf->lease_store != WP_CONF_STORE_MEMORY &&
                           !wp_conf_is_cluster(conf) && wp_daemon_has_left(conf);
     /* In a cluster the leader is the keeper. */
-    atomic_store(&daemon->core.keeper,
-                 !follows && !daemon->keeps_later && !wp_conf_is_cluster(conf));
+    atomic_init(&daemon->core.keeper,
+                !follows && !daemon->keeps_later && !wp_conf_is_cluster(conf));
     return status;
 }
 
@@ -588,7 +588,6 @@ wp_daemon_create(const struct wp_conf *conf, int argc, char *const *argv,
     daemon->argc = argc;
     daemon->argv = argv;
     daemon->core.conf = conf;
-    atomic_init(&daemon->core.keeper, true);
     atomic_init(&daemon->core.failed, false);
     atomic_init(&daemon->core.stopping, false);
     atomic_init(&daemon->core.drain_grace_ns, -1);

@@ -326,6 +326,32 @@ test_upstream_faults(void **state)
     assert_int_equal(rig_stats().upstream_failed_total, 6);
 }
 
+/* The client may wait for less long than the daemon would, not for longer. */
+static void
+test_timeouts_of_clients(void **state)
+{
+    int64_t begun_ns = wp_clock_mono_ns(wp_clock_system());
+
+    (void)state;
+    rig.config.upstream_timeout_ns = 60 * WP_NS_PER_S;
+    rig_sandbox_start(script_silent);
+    rig_start();
+    assert_upstream_fault(script_silent, "HTTP/1.1 504 ");
+    assert_true(wp_clock_mono_ns(wp_clock_system()) - begun_ns <
+                30 * WP_NS_PER_S);
+}
+
+static void
+test_no_timeout_of_the_client(void **state)
+{
+    (void)state;
+    rig.config.upstream_timeout_ns = 100 * WP_NS_PER_MS;
+    rig_sandbox_start(script_silent);
+    rig_start();
+    (void)rig_ask(rig.unix_listen, "GET /sandboxes/box-1/ HTTP/1.1\r\n\r\n");
+    assert_begins(rig.answer, "HTTP/1.1 504 ");
+}
+
 static _Atomic(bool) abandoned;
 
 static void
@@ -390,10 +416,16 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(test_proxy_head),        RIG_TEST(test_sandbox_token),
-        RIG_TEST(test_proxy_refusals),    RIG_TEST(test_token_rules),
-        RIG_TEST(test_keep_alive),        RIG_TEST(test_answers_without_a_body),
-        RIG_TEST(test_upstream_faults),   RIG_TEST(test_client_goes),
+        RIG_TEST(test_proxy_head),
+        RIG_TEST(test_sandbox_token),
+        RIG_TEST(test_proxy_refusals),
+        RIG_TEST(test_token_rules),
+        RIG_TEST(test_keep_alive),
+        RIG_TEST(test_answers_without_a_body),
+        RIG_TEST(test_upstream_faults),
+        RIG_TEST(test_client_goes),
+        RIG_TEST(test_timeouts_of_clients),
+        RIG_TEST(test_no_timeout_of_the_client),
         RIG_TEST(test_destroy_in_flight),
     };
 

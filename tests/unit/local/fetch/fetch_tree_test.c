@@ -2,12 +2,14 @@
  * nothing lands elsewhere, whatever is there before. */
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -185,6 +187,29 @@ test_too_deep(void **state)
     assert_non_null(strstr(why, "its folders are too deep"));
 }
 
+/* A file that cannot be written whole is told of: here, one that is larger than
+ * this process may write. */
+static void
+test_no_room(void **state)
+{
+    struct rlimit old;
+    struct rlimit small;
+    bool fits;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+    put(WP_TREE_FILE, 0644, "a", "0123");
+    assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    fits = unpack("");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_false(fits);
+    assert_string_equal(why, "'a': File too large");
+    assert_true(unpack(""));
+    expect_file("a", "0123", 0644);
+}
+
 /* The program of the sandbox has put links where the tree goes. */
 static void
 test_links_in_the_way(void **state)
@@ -256,6 +281,7 @@ main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_too_large, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_deep, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_links_in_the_way, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_hostile_images, set_up, tear_down),
