@@ -348,7 +348,8 @@ test_no_timeout_of_the_client(void **state)
     rig.config.upstream_timeout_ns = 100 * WP_NS_PER_MS;
     rig_sandbox_start(script_silent);
     rig_start();
-    (void)rig_ask(rig.unix_listen, "GET /sandboxes/box-1/ HTTP/1.1\r\n\r\n");
+    (void)rig_ask(rig.unix_listen, "GET /sandboxes/box-1/ HTTP/1.1\r\n"
+                                   "Connection: close\r\n\r\n");
     assert_begins(rig.answer, "HTTP/1.1 504 ");
 }
 
