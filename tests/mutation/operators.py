@@ -13,6 +13,9 @@ LEFT_ALONE = re.compile(r"^\s*(#|WP_ASSERT|wp_log_|wp_kv_|_Static_assert|va_end|
 CALL = re.compile(r"^\s+(\(void\))?!?[a-z_][\w>.\[\]-]*\(.*\);\s*$")
 ASSIGNMENT = re.compile(r"^\s+[a-z*][\w>.\[\]*()-]* (=|\+=|-=|\|=|&=) .*;\s*$")
 STEP = re.compile(r"^\s+[\w>.\[\]-]+(\+\+|--);\s*$")
+# On Linux these only tell the memory that it was one.
+NOTHING = re.compile(r"^\s+(\(void\))?pthread_(mutex|cond|attr|condattr|mutexattr)"
+                     r"_destroy\(")
 SWAPS = [
     ("boundary", re.compile(r" (<=|>=|<|>) "),
      {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}),
@@ -49,6 +52,8 @@ def drop(line):
     """A statement that is whole on its line, left out."""
     if line.count("(") != line.count(")"):
         return None  # The end of a statement that began above.
+    if NOTHING.match(line):
+        return None
     if CALL.match(line) or ASSIGNMENT.match(line) or STEP.match(line):
         return re.match(r"\s*", line).group() + ";"
     return None

@@ -39,6 +39,7 @@ class Operators(unittest.TestCase):
         for line in ("    WP_ASSERT(a < b);", "#if A < B",
                      "    struct x *a = b + c;", "    /* a < b */",
                      '    wp_log_info("a < b");', "    const char *a,",
+                     "    (void)pthread_mutex_destroy(&a->lock);",
                      "                wp_os_error(errno));"):
             self.assertEqual(of(line), {}, line)
 

@@ -1,6 +1,7 @@
 /* What an identity says, and whose key signs it when. That the signature is one
  * to others is for tests/integration/allocator/identity_test.py. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -437,6 +439,36 @@ test_bad_files(void **state)
     assert_string_not_equal(now, before);
 }
 
+/* A key that cannot be written whole is none, and leaves nothing in the way of
+ * the next one. */
+static void
+test_no_room_for_a_key(void **state)
+{
+    const struct wp_signer_config config = {
+        .dir = dir, .ttl_ns = HOUR_NS, .clock = &wall.clock};
+    char path[128];
+    struct rlimit old;
+    struct rlimit small;
+    struct wp_signer *opened;
+
+    (void)state;
+    only_key(path);
+    assert_int_equal(unlink(path), 0);
+    assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = (struct rlimit){.rlim_cur = 10, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    opened = wp_signer_create(&config, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_null(opened);
+    assert_non_null(strstr(err.msg, "cannot make a key of identities in "));
+    assert_int_equal(rmdir(dir), 0); /* It is empty. */
+    assert_int_equal(mkdir(dir, 0700), 0);
+    wp_signer_destroy(signer);
+    signer = open_signer();
+    only_key(path);
+}
+
 static void
 test_discovery(void **state)
 {
@@ -572,6 +604,7 @@ main(void)
         TEST(test_keys_are_kept),
         TEST(test_a_file_is_read_once),
         TEST(test_bad_files),
+        TEST(test_no_room_for_a_key),
         TEST(test_discovery),
         TEST(test_keys_of_a_secret),
         TEST(test_bad_entries),

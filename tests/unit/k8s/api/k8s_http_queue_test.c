@@ -105,6 +105,43 @@ spare_makes_way(void **state)
     rig_fini(&rig);
 }
 
+/* For so long after a claim's request; another's does not count. */
+static void
+spare_waits_after_a_claim(void **state)
+{
+    const enum wp_http_priority first[] = {WP_HTTP_CLAIM, WP_HTTP_NORMAL};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(first); i++) {
+        struct wp_clock_manual clock;
+        uint32_t at_once = first[i] == WP_HTTP_CLAIM ? 2 : 4;
+
+        wp_clock_manual_init(&clock, WP_NS_PER_S, 0);
+        rig_init(&rig, NULL);
+        rig.config.connections_max = 16;
+        rig.config.clock = &clock.clock;
+        rig.on_request = ignore;
+        rig_connect(&rig);
+        rig_get(&rig, "/first", first[i], 0);
+        rig_wait(&rig, &rig.request_count, 1);
+        peer_reply(&rig.requests[0], 200, NULL, "");
+        rig_wait(&rig, &rig.answer_count, 1);
+        for (int n = 0; n < 3; n++) {
+            rig_get(&rig, "/spare", WP_HTTP_SPARE, 0);
+        }
+        rig_wait(&rig, &rig.request_count, at_once);
+        rig_pass_ms(&rig, 50);
+        assert_int_equal(rig.request_count, at_once);
+        wp_clock_manual_advance(&clock, 20 * WP_NS_PER_MS);
+        rig_wait(&rig, &rig.request_count, 4);
+        for (uint32_t n = 1; n < 4; n++) {
+            peer_reply(&rig.requests[n], 200, NULL, "");
+        }
+        rig_wait(&rig, &rig.answer_count, 4);
+        rig_fini(&rig);
+    }
+}
+
 static bool may_write;
 
 static bool
@@ -418,6 +455,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(priorities),
         cmocka_unit_test(spare_makes_way),
+        cmocka_unit_test(spare_waits_after_a_claim),
         cmocka_unit_test(asked_when_sent),
         cmocka_unit_test(asked_again_by_its_connection),
         cmocka_unit_test(cut_off),

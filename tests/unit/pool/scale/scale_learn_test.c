@@ -312,6 +312,25 @@ trial(void **state)
     assert_false(wp_trial_fails(&t, 0.001));
 }
 
+/* What misses belie was seen over more than the time asked for, in as many
+ * episodes, and by more than chance. */
+static void
+trial_belies(void **state)
+{
+    const struct wp_trial seen = {
+        .claims = 1000, .missed = 100, .episodes = 4, .apart_s = 60};
+    struct wp_trial t = seen;
+
+    (void)state;
+    assert_true(wp_trial_belies(&seen, 0.001, 59));
+    assert_false(wp_trial_belies(&seen, 0.001, 60));
+    assert_false(wp_trial_belies(&seen, 0.1, 59));
+    t.episodes = 2.5;
+    assert_false(wp_trial_belies(&t, 0.001, 59));
+    t.episodes = 2.6;
+    assert_true(wp_trial_belies(&t, 0.001, 59));
+}
+
 /* What comes once an hour, a day or a week is known the fourth time. When it
  * does not come any more, it is forgotten after some ten times that. */
 static void
@@ -520,6 +539,7 @@ main(void)
         cmocka_unit_test(fades),
         cmocka_unit_test(trial),
         cmocka_unit_test(trial_far_apart),
+        cmocka_unit_test(trial_belies),
         cmocka_unit_test(trial_is_told),
         cmocka_unit_test(windows),
         cmocka_unit_test(windows_of_regular_claims),
