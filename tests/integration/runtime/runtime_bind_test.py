@@ -250,6 +250,9 @@ class Bind(unittest.TestCase):
                          "mine\nread\n755\n")
         # Nothing is left of how they came.
         self.assertEqual(sorted(os.listdir(self.workspace)), ["README", "src"])
+        with open(f"/proc/{server.process.pid}/maps",
+                  encoding="utf-8") as handle:
+            self.assertNotIn(self.workspace, handle.read())
         # The same again: it is read, answered, and puts nothing.
         os.unlink(os.path.join(self.workspace, "README"))
         self.assertEqual(self.bind(server, parcel, trees=trees)[0], 200)

@@ -85,6 +85,32 @@ test_control_characters(void **state)
                      "c   ??\n");
 }
 
+#define TEN "123456789 "
+#define EIGHTY "1234567890" TEN TEN TEN TEN TEN TEN "1234567890"
+
+/* Lines of 80 at most, but for a word that is longer. */
+static void
+test_paragraphs(void **state)
+{
+    FILE *out = text_open();
+
+    (void)state;
+    wp_print_paragraph(out, EIGHTY " and more");
+    wp_print_paragraph(out, "x" EIGHTY);
+    wp_print_paragraph(out, "1234567890" TEN TEN TEN TEN TEN TEN TEN
+                            "1234567890123456789012345678901234567890"
+                            "12345678901234567890123456789012345678901"
+                            " end");
+    text_expect(out,
+                EIGHTY "\nand more\n"
+                       "x1234567890123456789 123456789 123456789 123456789 "
+                       "123456789 123456789\n1234567890\n"
+                       "1234567890123456789 123456789 123456789 123456789 "
+                       "123456789 123456789 123456789\n"
+                       "1234567890123456789012345678901234567890"
+                       "12345678901234567890123456789012345678901\nend\n");
+}
+
 static void
 test_durations(void **state)
 {
@@ -170,6 +196,7 @@ main(void)
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_empty_table),
         cmocka_unit_test(test_control_characters),
+        cmocka_unit_test(test_paragraphs),
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_lease_json),
         cmocka_unit_test(test_claim_json),
