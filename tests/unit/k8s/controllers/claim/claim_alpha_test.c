@@ -26,8 +26,8 @@ begin(uint32_t target)
 
 /* A claim of v1alpha1 as the webhook stores it. */
 static void
-claim(const char *name, const char *templ, const char *warmpool,
-      const char *pool)
+put_claim(const char *name, const char *templ, const char *warmpool,
+          const char *pool)
 {
     char text[1024];
 
@@ -40,6 +40,13 @@ claim(const char *name, const char *templ, const char *warmpool,
         "\"spec\":{\"warmPoolRef\":{\"name\":\"%s\"}}}",
         name, templ, warmpool, pool);
     (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM, text);
+}
+
+static void
+claim(const char *name, const char *templ, const char *warmpool,
+      const char *pool)
+{
+    put_claim(name, templ, warmpool, pool);
     wp_claim_rig_settle(&rig);
 }
 
@@ -408,6 +415,47 @@ an_alias_is_tried_again(void **state)
     }
 }
 
+/* What a write was answered with counts at once; the watch may be late. */
+static void
+nothing_is_written_twice_before_the_watch_tells(void **state)
+{
+    uint32_t sandboxes;
+
+    (void)state;
+    begin(1);
+    put_claim("a", "t", "default", "shadow-pool-t");
+    wp_recorder_notify(rig.api);
+    wp_recorder_hold(rig.api, true);
+    wp_claim_rig_settle(&rig);
+    assert_non_null(alias("a"));
+    assert_int_equal(calls(WP_VERB_POST), 1);
+    assert_int_equal(calls(WP_VERB_PATCH), 1); /* Its status. */
+    sandboxes = wp_recorder_count(rig.api, WP_VERB_WRITES, WP_KIND_SANDBOX);
+    assert_int_equal(sandboxes, 2); /* Taken, and asked for a Service. */
+    wp_recorder_hold(rig.api, false);
+    wp_claim_rig_settle(&rig);
+    assert_int_equal(calls(WP_VERB_WRITES), 2);
+    assert_int_equal(
+        wp_recorder_count(rig.api, WP_VERB_WRITES, WP_KIND_SANDBOX), sandboxes);
+    wp_claim_rig_fini(&rig);
+}
+
+/* Then the watch tells what was written. */
+static void
+an_answer_may_be_without_an_object(void **state)
+{
+    (void)state;
+    begin(1);
+    wp_recorder_plan(rig.api, &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                          .kind = WP_KIND_ALIAS,
+                                                          .status = WP_OK,
+                                                          .effect = true});
+    claim("a", "t", "default", "shadow-pool-t");
+    assert_int_equal(calls(WP_VERB_POST), 1);
+    assert_non_null(wp_json_at(alias("a"), "status", "podIPs", NULL));
+    wp_claim_rig_fini(&rig);
+}
+
 int
 main(void)
 {
@@ -426,6 +474,8 @@ main(void)
         cmocka_unit_test(a_restart_changes_nothing),
         cmocka_unit_test(an_alias_of_nobody_goes),
         cmocka_unit_test(an_alias_is_tried_again),
+        cmocka_unit_test(nothing_is_written_twice_before_the_watch_tells),
+        cmocka_unit_test(an_answer_may_be_without_an_object),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
