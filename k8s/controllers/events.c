@@ -233,8 +233,7 @@ write_first(struct wp_events *events, struct series *series,
 static int64_t
 due_of(const struct series *series)
 {
-    return series->under_way || series->count <= series->written ||
-                   series->written == 0
+    return series->under_way || series->count <= series->written
                ? WP_TIME_NEVER
                : series->tried_ns + WRITE_NS;
 }

@@ -73,6 +73,34 @@ reserve(void **state)
     assert_true(wp_rate_take(&rate, 100, 8 * WP_NS_PER_S));
 }
 
+static void
+without_a_burst_it_is_one_by_one(void **state)
+{
+    struct wp_rate rate;
+
+    (void)state;
+    wp_rate_init(&rate, 1, 0, 0);
+    assert_true(wp_rate_take(&rate, 0, 0));
+    assert_false(wp_rate_take(&rate, 0, 0));
+    assert_true(wp_rate_take(&rate, 0, WP_NS_PER_S));
+    assert_false(wp_rate_take(&rate, 0, WP_NS_PER_S));
+}
+
+/* Also where the wait is no whole number of nanoseconds. */
+static void
+the_wait_it_names_is_enough(void **state)
+{
+    struct wp_rate rate;
+    int64_t now = 0;
+
+    (void)state;
+    wp_rate_init(&rate, 3, 1, now);
+    for (int i = 0; i < 100; i++) {
+        now += wp_rate_wait_ns(&rate, 0, now);
+        assert_true(wp_rate_take(&rate, 0, now));
+    }
+}
+
 int
 main(void)
 {
@@ -80,6 +108,8 @@ main(void)
         cmocka_unit_test(unbounded),
         cmocka_unit_test(burst_and_rate),
         cmocka_unit_test(reserve),
+        cmocka_unit_test(the_wait_it_names_is_enough),
+        cmocka_unit_test(without_a_burst_it_is_one_by_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

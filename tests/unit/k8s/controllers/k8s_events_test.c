@@ -21,6 +21,7 @@ enum {
 
 struct write {
     bool patch;
+    char ns[64];
     char name[256];
     json_t *body;
     wp_api_done *done;
@@ -49,9 +50,9 @@ record(struct wp_api *api, const struct wp_api_target *target, bool patch,
     assert_true(api->len < WRITES_MAX);
     assert_int_equal(target->kind, WP_KIND_EVENT);
     assert_int_equal(target->priority, WP_HTTP_EVENT);
-    assert_string_equal(target->ns, "team");
     *write =
         (struct write){.patch = patch, .body = body, .done = done, .ctx = ctx};
+    (void)snprintf(write->ns, sizeof write->ns, "%s", target->ns);
     (void)snprintf(write->name, sizeof write->name, "%s",
                    patch ? target->name
                          : wp_json_text(body, "metadata", "name", NULL));
@@ -151,6 +152,7 @@ fields(void **state)
     wp_events_record(rig->events, rig->about, &adopted,
                      "Adopted warm pool Sandbox %s", "\"sb\"");
     assert_int_equal(rig->api.len, 1);
+    assert_string_equal(rig->api.writes[0].ns, "team");
     body = rig->api.writes[0].body;
     assert_string_equal(wp_json_text(body, "apiVersion", NULL),
                         "events.k8s.io/v1");
@@ -173,16 +175,42 @@ fields(void **state)
     assert_string_equal(wp_json_text(body, "regarding", "kind", NULL),
                         "SandboxClaim");
     assert_string_equal(wp_json_text(body, "regarding", "uid", NULL), "u-1");
+    assert_string_equal(wp_json_text(body, "regarding", "namespace", NULL),
+                        "team");
     assert_string_equal(wp_json_text(body, "regarding", "apiVersion", NULL),
                         "extensions.agents.x-k8s.io/v1beta1");
 }
 
-/* Another word, reason or type is another event, under another name. */
+/* Of what is in no namespace, as the API server wants it. */
+static void
+in_no_namespace(void **state)
+{
+    struct rig *rig = *state;
+    json_t *json =
+        json_pack("{s:{s:s, s:s}}", "metadata", "name", "mine", "uid", "u-2");
+    struct wp_err err;
+    struct wp_object *about =
+        wp_object_create(WP_KIND_SANDBOX_CLAIM, json, &err);
+
+    assert_non_null(about);
+    wp_events_record(rig->events, about, &adopted, "a");
+    assert_string_equal(rig->api.writes[0].ns, "default");
+    assert_null(
+        wp_json_at(rig->api.writes[0].body, "regarding", "namespace", NULL));
+    wp_object_unref(about);
+    json_decref(json);
+}
+
+/* Another word, reason, action, controller or type is another event, under
+ * another name. */
 static void
 differences(void **state)
 {
     struct rig *rig = *state;
     struct wp_event warning = adopted;
+    struct wp_event action = adopted;
+    struct wp_event reason = adopted;
+    struct wp_event controller = adopted;
 
     warning.warning = true;
     wp_events_record(rig->events, rig->about, &adopted, "a");
@@ -192,6 +220,13 @@ differences(void **state)
     assert_string_not_equal(rig->api.writes[0].name, rig->api.writes[1].name);
     assert_string_equal(wp_json_text(rig->api.writes[2].body, "type", NULL),
                         "Warning");
+    action.action = "Other";
+    reason.reason = "Other";
+    controller.controller = "Other";
+    wp_events_record(rig->events, rig->about, &action, "a");
+    wp_events_record(rig->events, rig->about, &reason, "a");
+    wp_events_record(rig->events, rig->about, &controller, "a");
+    assert_int_equal(rig->api.len, 6);
 }
 
 static json_int_t
@@ -228,6 +263,73 @@ series(void **state)
     assert_non_null(wp_json_at(rig->api.writes[1].body, "series",
                                "lastObservedTime", NULL));
     assert_int_equal(json_object_size(rig->api.writes[1].body), 1);
+}
+
+/* What is heard before the first answer is written later, and while a write is
+ * under way there is no other one. */
+static void
+heard_while_it_is_written(void **state)
+{
+    struct rig *rig = *state;
+
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    answer(rig, 0, WP_OK);
+    wp_clock_manual_advance(&rig->clock, 61 * WP_NS_PER_S);
+    wp_events_record(rig->events, rig->about, &adopted, "b");
+    assert_int_equal(rig->api.len, 3); /* The series, and b. */
+    assert_true(rig->api.writes[1].patch);
+    assert_int_equal(count_of(rig, 1), 2);
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    wp_clock_manual_advance(&rig->clock, 61 * WP_NS_PER_S);
+    wp_events_record(rig->events, rig->about, &adopted, "c");
+    assert_int_equal(rig->api.len, 4); /* c. */
+    answer(rig, 1, WP_OK);
+    wp_clock_manual_advance(&rig->clock, 11 * WP_NS_PER_S);
+    wp_events_record(rig->events, rig->about, &adopted, "d");
+    assert_int_equal(rig->api.len, 6); /* The series, and d. */
+    assert_int_equal(count_of(rig, 4), 3);
+}
+
+/* It is tried each minute until then, however long nobody has said it. */
+static void
+a_count_is_written_at_last(void **state)
+{
+    struct rig *rig = *state;
+    size_t patches = 0;
+
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    answer(rig, 0, WP_OK);
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    for (int i = 0; i < 70; i++) {
+        wp_clock_manual_advance(&rig->clock, 11 * WP_NS_PER_S);
+        /* Any makes it look. */
+        wp_events_record(rig->events, rig->about, &adopted, "other %d", i);
+        for (size_t w = 0; w < rig->api.len; w++) {
+            if (rig->api.writes[w].done != NULL) {
+                patches += rig->api.writes[w].patch;
+                answer(rig, w,
+                       rig->api.writes[w].patch ? WP_UNAVAILABLE : WP_OK);
+            }
+        }
+    }
+    assert_int_equal(patches, 70 / 6);
+}
+
+/* After ten minutes of silence it is news again, also between two looks. */
+static void
+forgotten_between_looks(void **state)
+{
+    struct rig *rig = *state;
+
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    answer(rig, 0, WP_OK);
+    wp_clock_manual_advance(&rig->clock, 595 * WP_NS_PER_S);
+    wp_events_record(rig->events, rig->about, &adopted, "b");
+    wp_clock_manual_advance(&rig->clock, 5 * WP_NS_PER_S);
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    assert_int_equal(rig->api.len, 3);
+    assert_false(rig->api.writes[2].patch);
 }
 
 /* After ten minutes of silence it is news again. */
@@ -284,6 +386,11 @@ bounded(void **state)
     assert_int_equal(rig->api.len, WP_EVENTS_SERIES_MAX + 1);
     wp_events_record(rig->events, rig->about, &adopted, "a 0");
     assert_int_equal(rig->api.len, WP_EVENTS_SERIES_MAX + 2);
+    /* That was 2; and 1 was said again meanwhile. */
+    wp_events_record(rig->events, rig->about, &adopted, "a 1");
+    assert_int_equal(rig->api.len, WP_EVENTS_SERIES_MAX + 2);
+    wp_events_record(rig->events, rig->about, &adopted, "a 2");
+    assert_int_equal(rig->api.len, WP_EVENTS_SERIES_MAX + 3);
     for (size_t i = 0; i < rig->api.len; i++) {
         answer(rig, i, WP_OK); /* Also those of series that are forgotten. */
     }
@@ -309,6 +416,15 @@ words(void **state)
     wp_events_record(rig->events, rig->about, &adopted, "a\xff%s", "b");
     assert_string_equal(wp_json_text(rig->api.writes[1].body, "note", NULL),
                         "a?b");
+    wp_events_record(rig->events, rig->about, &adopted, "a\x80%s", "c");
+    assert_string_equal(wp_json_text(rig->api.writes[2].body, "note", NULL),
+                        "a?c");
+    /* As many as there may be stay. */
+    memset(text, 'y', WP_EVENTS_NOTE_MAX);
+    text[WP_EVENTS_NOTE_MAX] = '\0';
+    wp_events_record(rig->events, rig->about, &adopted, "%s", text);
+    assert_string_equal(wp_json_text(rig->api.writes[3].body, "note", NULL),
+                        text);
 }
 
 /* Switched off, nothing is said. */
@@ -329,8 +445,18 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(fields),  TEST(differences), TEST(series), TEST(forgotten),
-        TEST(dropped), TEST(bounded),     TEST(words),  TEST(off),
+        TEST(fields),
+        TEST(differences),
+        TEST(series),
+        TEST(forgotten),
+        TEST(in_no_namespace),
+        TEST(heard_while_it_is_written),
+        TEST(a_count_is_written_at_last),
+        TEST(forgotten_between_looks),
+        TEST(dropped),
+        TEST(bounded),
+        TEST(words),
+        TEST(off),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

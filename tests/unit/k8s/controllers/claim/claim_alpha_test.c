@@ -223,6 +223,10 @@ an_alias_shows_its_sandbox(void **state)
         json_array_get(wp_json_at(shown, "metadata", "ownerReferences", NULL),
                        0),
         "controller"));
+    assert_null(json_object_get(
+        json_array_get(wp_json_at(shown, "metadata", "ownerReferences", NULL),
+                       0),
+        "blockOwnerDeletion"));
     /* It follows. */
     (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX, "ns", sandbox,
                             "{\"status\":{\"podIPs\":[\"10.0.0.9\"]}}");
@@ -316,7 +320,7 @@ calls(enum wp_verb verb)
 }
 
 static void
-put_alias(const char *name, const char *of)
+store_alias(const char *name, const char *of)
 {
     char text[512];
 
@@ -326,6 +330,12 @@ put_alias(const char *name, const char *of)
                    "\":\"%s\"}},\"spec\":{}}",
                    name, name, of);
     (void)wp_recorder_put(rig.api, WP_KIND_ALIAS, text);
+}
+
+static void
+put_alias(const char *name, const char *of)
+{
+    store_alias(name, of);
     wp_claim_rig_settle(&rig);
 }
 
@@ -456,6 +466,107 @@ an_answer_may_be_without_an_object(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* It is no alias any more, so no watch would tell of it. */
+static void
+an_answer_without_the_label_is_not_learned(void **state)
+{
+    json_t *other =
+        json_pack("{s:{s:s,s:s,s:s,s:s}}", "metadata", "namespace", "ns",
+                  "name", "a", "uid", "other", "resourceVersion", "1");
+
+    (void)state;
+    begin(1);
+    wp_recorder_plan(rig.api, &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                          .kind = WP_KIND_ALIAS,
+                                                          .status = WP_OK,
+                                                          .object = other,
+                                                          .effect = true});
+    put_claim("a", "t", "default", "shadow-pool-t");
+    wp_recorder_notify(rig.api);
+    wp_recorder_hold(rig.api, true);
+    wp_claim_rig_settle(&rig);
+    assert_int_equal(calls(WP_VERB_WRITES), 1);
+    wp_recorder_hold(rig.api, false);
+    wp_claim_rig_settle(&rig);
+    assert_non_null(wp_json_at(alias("a"), "status", "podIPs", NULL));
+    assert_int_equal(calls(WP_VERB_DELETE), 0);
+    wp_claim_rig_fini(&rig);
+    json_decref(other);
+}
+
+static void
+an_old_alias_makes_room_before_the_watch_tells(void **state)
+{
+    (void)state;
+    begin(1);
+    store_alias("a", "another");
+    put_claim("a", "t", "default", "shadow-pool-t");
+    wp_recorder_notify(rig.api);
+    wp_recorder_hold(rig.api, true);
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(
+        wp_json_text(alias("a"), "metadata", "labels", WP_LABEL_ALIAS, NULL),
+        wp_claim_rig_uid(&rig, "a"));
+    wp_recorder_hold(rig.api, false);
+    wp_claim_rig_fini(&rig);
+}
+
+/* While somebody's finalizers keep them. */
+static void
+it_goes_when_its_claim_or_its_sandbox_begins_to(void **state)
+{
+    static const char going[] =
+        "{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\","
+        "\"finalizers\":[\"x/y\"]}}";
+
+    (void)state;
+    for (int of_claim = 0; of_claim < 2; of_claim++) {
+        begin(1);
+        claim("a", "t", "default", "shadow-pool-t");
+        assert_non_null(alias("a"));
+        (void)wp_recorder_merge(
+            rig.api, of_claim ? WP_KIND_SANDBOX_CLAIM : WP_KIND_SANDBOX, "ns",
+            of_claim ? "a" : wp_claim_rig_sandbox(&rig, "a"), going);
+        wp_claim_rig_settle(&rig);
+        assert_null(alias("a"));
+        wp_claim_rig_fini(&rig);
+    }
+}
+
+static void
+one_that_goes_is_not_deleted_again(void **state)
+{
+    (void)state;
+    begin(1);
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_ALIAS,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"x\",\"finalizers\":["
+        "\"x/y\"],\"labels\":{\"" WP_LABEL_ALIAS
+        "\":\"nobody\"}},\"spec\":{}}");
+    wp_claim_rig_settle(&rig);
+    assert_int_equal(calls(WP_VERB_DELETE), 1);
+    (void)wp_recorder_merge(rig.api, WP_KIND_ALIAS, "ns", "x",
+                            "{\"status\":{\"nodeName\":\"n\"}}");
+    wp_claim_rig_settle(&rig);
+    assert_int_equal(calls(WP_VERB_DELETE), 1);
+    wp_claim_rig_fini(&rig);
+}
+
+/* Its claim went when nobody led. */
+static void
+the_next_leader_removes_what_is_left(void **state)
+{
+    (void)state;
+    begin(1);
+    claim("a", "t", "default", "shadow-pool-t");
+    assert_non_null(alias("a"));
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "a");
+    wp_claim_rig_restart(&rig);
+    wp_claim_rig_settle(&rig);
+    assert_null(alias("a"));
+    wp_claim_rig_fini(&rig);
+}
+
 int
 main(void)
 {
@@ -476,6 +587,11 @@ main(void)
         cmocka_unit_test(an_alias_is_tried_again),
         cmocka_unit_test(nothing_is_written_twice_before_the_watch_tells),
         cmocka_unit_test(an_answer_may_be_without_an_object),
+        cmocka_unit_test(an_answer_without_the_label_is_not_learned),
+        cmocka_unit_test(an_old_alias_makes_room_before_the_watch_tells),
+        cmocka_unit_test(it_goes_when_its_claim_or_its_sandbox_begins_to),
+        cmocka_unit_test(one_that_goes_is_not_deleted_again),
+        cmocka_unit_test(the_next_leader_removes_what_is_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
