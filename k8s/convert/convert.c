@@ -373,7 +373,7 @@ claim_to_alpha(json_t *object, const json_t *state)
     bool shadow = strncmp(name, WP_SHADOW_POOL_PREFIX, prefix) == 0;
     const char *shown = !known && shadow ? name + prefix : known ? templ : name;
 
-    if (known || is_pool(name)) {
+    if (is_pool(name)) {
         (void)json_object_del(spec, "warmPoolRef");
     }
     (void)wp_json_set(spec, "sandboxTemplateRef",

@@ -250,6 +250,114 @@ a_later_change_wins(void **state)
     }
 }
 
+/* A pool may have a name that v1alpha1 has for something else. */
+static void
+an_odd_pool_that_is_asked_for_later_is_kept(void **state)
+{
+    static const char *const names[] = {"none", "default", ""};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(names); i++) {
+        json_t *first = make(1, "v1alpha1",
+                             "'spec': {'sandboxTemplateRef': {'name': 't'}, "
+                             "'warmpool': 'p'}");
+        json_t *stored = convert(first, 1, "v1beta1");
+        json_t *shown;
+        json_t *back;
+
+        (void)wp_json_set_text(wp_json_at(stored, "spec", "warmPoolRef", NULL),
+                               "name", names[i]);
+        shown = convert(stored, 1, "v1alpha1");
+        assert_string_equal(wp_json_text(shown, "spec", "warmpool", NULL),
+                            names[i]);
+        assert_null(wp_json_at(shown, "spec", "warmPoolRef", NULL));
+        back = convert(shown, 1, "v1beta1");
+        assert_string_equal(
+            wp_json_text(back, "spec", "warmPoolRef", "name", NULL), names[i]);
+        json_decref(back);
+        json_decref(shown);
+        json_decref(stored);
+        json_decref(first);
+    }
+}
+
+/* Whatever v1beta1's field says in an object of v1alpha1. */
+static void
+a_field_of_the_other_version_is_not_read(void **state)
+{
+    json_t *object = make(1, "v1alpha1",
+                          "'spec': {'sandboxTemplateRef': {'name': 't'}, "
+                          "'warmpool': 'p', 'warmPoolRef': {'name': 'p', "
+                          "'more': 1}}");
+    json_t *made = convert(object, 1, "v1beta1");
+
+    (void)state;
+    wp_test_json_equal(
+        json_incref(wp_json_at(made, "spec", "warmPoolRef", NULL)),
+        "{'name': 'p'}");
+    json_decref(made);
+    json_decref(object);
+}
+
+/* The pool of its Sandbox stands for what v1alpha1 said; no other one does. */
+static void
+which_pool_stands_for_the_words(void **state)
+{
+    static const struct {
+        const char *pool;
+        const char *sandbox;
+        const char *expected; /* warmpool */
+    } rows[] = {
+        {"my-pool", "my-pool-abcde", "default"},
+        {"my-pool-2", "my-pool-abcde", "my-pool-2"},
+        {"my", "my-pool-abcde", "my"},
+        {"mine", "mine", "default"},
+        {"min", "mine", "min"},
+        {"", "", ""},
+        {"t", "", "default"},
+        {"shadow-pool-t", "", "default"},
+        {"shadow-pool-u", "", "shadow-pool-u"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        json_t *first = make(1, "v1alpha1",
+                             "'spec': {'sandboxTemplateRef': {'name': 't'}, "
+                             "'warmpool': 'default'}");
+        json_t *stored = convert(first, 1, "v1beta1");
+        json_t *shown;
+
+        (void)wp_json_set_text(wp_json_at(stored, "spec", "warmPoolRef", NULL),
+                               "name", rows[i].pool);
+        (void)wp_json_set_text(
+            wp_json_object_at(wp_json_object_at(stored, "status"), "sandbox"),
+            "name", rows[i].sandbox);
+        shown = convert(stored, 1, "v1alpha1");
+        assert_string_equal(wp_json_text(shown, "spec", "warmpool", NULL),
+                            rows[i].expected);
+        json_decref(shown);
+        json_decref(stored);
+        json_decref(first);
+    }
+}
+
+/* Upstream keeps the whole template, and gives none a Service. */
+static void
+a_service_beside_upstreams_words_was_asked_for(void **state)
+{
+    json_t *stored =
+        make(2, "v1beta1", "'spec': {'podTemplate': {}, 'service': true}");
+    json_t *shown;
+
+    (void)state;
+    (void)wp_json_set_text(wp_json_at(stored, "metadata", "annotations", NULL),
+                           kinds[2].state, "{\"spec\":{\"podTemplate\":{}}}");
+    shown = convert(stored, 2, "v1alpha1");
+    assert_true(json_is_true(wp_json_at(shown, "spec", "service", NULL)));
+    json_decref(shown);
+    json_decref(stored);
+}
+
 /* Upstream's converter keeps the whole object, and puts the pool of the Sandbox
  * in the place of the template's: its claims are read as well. */
 static void
@@ -290,6 +398,9 @@ nonsense_counts_as_absent(void **state)
         const char *text;
     } rows[] = {
         {0, "v1beta1", "api.agents.x-k8s.io/v1alpha1-sandbox-state", "{"},
+        {0, "v1beta1", "api.agents.x-k8s.io/v1alpha1-sandbox-state", "[]"},
+        {0, "v1beta1", "api.agents.x-k8s.io/v1alpha1-sandbox-state",
+         "{\"spec\":{\"replicas\":1},\"status\":{\"replicas\":\"x\"}}"},
         {1, "v1beta1", WP_ANNOTATION_ALPHA_CLAIM, "[]"},
         {1, "v1beta1", WP_ANNOTATION_ALPHA_CLAIM, "{\"spec\":7}"},
         {1, "v1beta1", WP_ANNOTATION_ALPHA_CLAIM,
@@ -299,6 +410,15 @@ nonsense_counts_as_absent(void **state)
         {1, "v1alpha1", "warmpool.dev/v1beta1-state",
          "{\"spec\":{\"volumeClaimTemplates\":[{\"spec\":{},\"metadata\":{"
          "\"name\":7}}]}}"},
+        {1, "v1alpha1", "warmpool.dev/v1beta1-state",
+         "{\"spec\":{\"volumeClaimTemplates\":[{\"spec\":{},\"metadata\":7}]}"
+         "}"},
+        {1, "v1alpha1", "warmpool.dev/v1beta1-state",
+         "{\"spec\":{\"volumeClaimTemplates\":[{\"spec\":{},\"metadata\":{"
+         "\"labels\":{\"a\":7}}}]}}"},
+        {1, "v1alpha1", "warmpool.dev/v1beta1-state",
+         "{\"spec\":{\"volumeClaimTemplates\":[{\"spec\":{},\"metadata\":{"
+         "\"annotations\":[]}}]}}"},
         {2, "v1alpha1",
          "api.agents.x-k8s.io/v1beta1-volume-claim-templates-policy",
          "Everything"},
@@ -336,6 +456,8 @@ what_is_not_ours_is_refused(void **state)
     } rows[] = {
         {"{}", CORE "/v1beta1", "kind"},
         {"{'apiVersion': 'v1', 'kind': 'Pod'}", "v1", "kind"},
+        {"{'apiVersion': 'example.com/v1beta1', 'kind': 'Sandbox'}",
+         CORE "/v1alpha1", "kind"},
         {"{'apiVersion': '" CORE "/v1', 'kind': 'Sandbox'}", CORE "/v1beta1",
          "apiVersion"},
         {"{'apiVersion': '" CORE "/v1beta1', 'kind': 'Sandbox'}", CORE "/v2",
@@ -375,6 +497,10 @@ main(void)
         cmocka_unit_test(v1alpha1_there_and_back),
         cmocka_unit_test(v1beta1_there_and_back),
         cmocka_unit_test(a_later_change_wins),
+        cmocka_unit_test(an_odd_pool_that_is_asked_for_later_is_kept),
+        cmocka_unit_test(a_field_of_the_other_version_is_not_read),
+        cmocka_unit_test(which_pool_stands_for_the_words),
+        cmocka_unit_test(a_service_beside_upstreams_words_was_asked_for),
         cmocka_unit_test(upstreams_words_are_read),
         cmocka_unit_test(nonsense_counts_as_absent),
         cmocka_unit_test(what_is_not_ours_is_refused),
