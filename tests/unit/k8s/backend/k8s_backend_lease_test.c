@@ -61,6 +61,9 @@ a_lease_is_written_on_its_sandbox_behind(void **state)
     wp_pools_end(rig.pools, held.grant.ref);
     wp_cluster_rig_settle(&rig);
     assert_null(wp_recorder_object(rig.api, KIND, "ns", name));
+    /* However it has changed meanwhile. */
+    assert_string_equal(
+        wp_recorder_last(rig.api, WP_VERB_DELETE, KIND)->resource_version, "");
     assert_int_equal(wp_cluster_rig_stats(&rig).leased, 0);
     wp_cluster_rig_fini(&rig);
 }
@@ -136,6 +139,45 @@ a_lease_of_a_claim_object_is_its_controllers_to_write(void **state)
     wp_cluster_rig_settle(&rig);
     assert_null(wp_recorder_object(rig.api, KIND, "ns", held.grant.sandbox));
     wp_cluster_rig_fini(&rig);
+}
+
+/* Only the claim that has the lease may have the Sandbox. */
+static void
+a_claim_object_without_the_lease_has_taken_it(void **state)
+{
+    static const struct {
+        const char *id;
+        const char *tenant;
+        bool lost;
+    } rows[] = {
+        {"their-claim", WP_TENANT_SANDBOX_CLAIMS, false},
+        {"another-claim", WP_TENANT_SANDBOX_CLAIMS, true},
+        {"their-claim", "t", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct wp_claim_info info;
+        struct wp_claim held;
+
+        wp_cluster_rig_start(&rig, 1);
+        wp_cluster_rig_all_ready(&rig);
+        assert_int_equal(
+            wp_cluster_rig_claim(&rig, &held, rows[i].id, rows[i].tenant),
+            WP_OK);
+        wp_cluster_rig_settle(&rig);
+        wp_cluster_rig_take_away(&rig, held.grant.sandbox);
+        wp_cluster_rig_settle(&rig);
+        assert_int_equal(wp_pools_get(rig.pools, wp_str_from(rows[i].tenant),
+                                      wp_str_from(rows[i].id), &info),
+                         WP_OK);
+        assert_int_equal(info.lost, rows[i].lost);
+        assert_int_equal(wp_cluster_rig_backend_stats(&rig).taken,
+                         rows[i].lost ? 1 : 0);
+        wp_pools_end(rig.pools, info.ref);
+        wp_cluster_rig_settle(&rig);
+        wp_cluster_rig_fini(&rig);
+    }
 }
 
 static void
@@ -415,6 +457,7 @@ main(void)
         cmocka_unit_test(a_lease_is_written_on_its_sandbox_behind),
         cmocka_unit_test(a_note_follows_renewals_that_count),
         cmocka_unit_test(a_lease_of_a_claim_object_is_its_controllers_to_write),
+        cmocka_unit_test(a_claim_object_without_the_lease_has_taken_it),
         cmocka_unit_test(a_conflict_is_read_again),
         cmocka_unit_test(a_lease_that_lost_the_race_tells_its_holder),
         cmocka_unit_test(a_lease_that_nobody_knows_is_left_until_its_deadline),

@@ -139,11 +139,15 @@ one_that_no_node_takes_is_held(void **state)
     wp_cluster_rig_start(&rig, 1);
     rig.offset_ns += 301 * S;
     touch(wp_cluster_rig_name(&rig, 0), NOT_READY "," NO_NODE);
+    touch(wp_cluster_rig_name(&rig, 0), NOT_READY "," NO_NODE);
     assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 0);
+    rig.offset_ns += 200 * S;
     /* A node has taken it: its time begins. */
     touch(wp_cluster_rig_name(&rig, 0), NOT_READY);
+    rig.offset_ns += 150 * S;
+    touch(wp_cluster_rig_name(&rig, 0), NOT_READY);
     assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 0);
-    rig.offset_ns += 301 * S;
+    rig.offset_ns += 151 * S;
     touch(wp_cluster_rig_name(&rig, 0), NOT_READY);
     assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 1);
     wp_cluster_rig_fini(&rig);
@@ -219,6 +223,24 @@ scaling_down_deletes_what_it_knows(void **state)
     assert_true(
         wp_recorder_last(rig.api, WP_VERB_DELETE, KIND)->resource_version[0] !=
         '\0');
+    wp_cluster_rig_fini(&rig);
+}
+
+/* Somebody else has deleted it, and the watch is late. */
+static void
+one_that_is_gone_already_needs_no_watch_to_tell(void **state)
+{
+    (void)state;
+    wp_cluster_rig_start(&rig, 1);
+    wp_cluster_rig_all_ready(&rig);
+    wp_recorder_hold(rig.api, true);
+    wp_recorder_remove(rig.api, KIND, "ns", wp_cluster_rig_name(&rig, 0));
+    wp_pools_set_target(rig.pools, 0, 0, NULL);
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_DELETE, KIND), 1);
+    assert_int_equal(wp_cluster_rig_backend_stats(&rig).known, 0);
+    assert_int_equal(wp_cluster_rig_stats(&rig).dying, 0);
+    wp_recorder_hold(rig.api, false);
     wp_cluster_rig_fini(&rig);
 }
 
@@ -431,6 +453,7 @@ main(void)
         cmocka_unit_test(one_that_is_deleted_from_outside_is_replaced),
         cmocka_unit_test(a_finished_one_under_a_lease_is_lost_until_that_ends),
         cmocka_unit_test(scaling_down_deletes_what_it_knows),
+        cmocka_unit_test(one_that_is_gone_already_needs_no_watch_to_tell),
         cmocka_unit_test(scaling_to_nothing_deletes_what_no_node_takes),
         cmocka_unit_test(one_that_another_controller_takes_is_left_alone),
         cmocka_unit_test(one_that_is_taken_as_it_is_deleted_is_left_alone),

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "tests/support/k8s/cluster_rig.h"
 
@@ -112,7 +113,111 @@ what_is_not_made_for_now_is_made_later(void **state)
     assert_int_equal(wp_cluster_rig_objects(&rig), 2);
     assert_int_equal(wp_cluster_rig_stats(&rig).created_total, 2);
     assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 0);
+    /* None was made, so none is looked for. */
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_GET, KIND), 0);
     wp_cluster_rig_fini(&rig);
+}
+
+/* Ours, from an answer that was lost. */
+static void
+one_that_exists_already_is_looked_at(void **state)
+{
+    (void)state;
+    wp_cluster_rig_init(&rig, 1, NULL);
+    wp_recorder_hold(rig.api, true);
+    wp_recorder_plan(rig.api,
+                     &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                 .kind = KIND,
+                                                 .status = WP_ALREADY_EXISTS,
+                                                 .effect = true});
+    wp_cluster_rig_lead(&rig);
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_POST, KIND), 1);
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_GET, KIND), 1);
+    assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
+    wp_recorder_hold(rig.api, false);
+    wp_cluster_rig_fini(&rig);
+}
+
+static void
+one_of_another_with_its_name_is_left_alone(void **state)
+{
+    const struct wp_recorded *call = NULL;
+    char name[WP_SANDBOX_NAME_MAX + 1];
+    char text[256];
+
+    (void)state;
+    wp_cluster_rig_init(&rig, 1, NULL);
+    wp_cluster_rig_begin_to_lead(&rig);
+    for (int i = 0; i < 1000 && call == NULL; i++) {
+        wp_cluster_rig_run(&rig, WP_CLUSTER_RIG_POSTED);
+        wp_cluster_rig_run(&rig, WP_CLUSTER_RIG_CORE);
+        (void)event_base_loop(rig.parts.base, EVLOOP_NONBLOCK);
+        call = wp_recorder_open(rig.api, WP_VERB_POST, KIND);
+        if (call == NULL) {
+            (void)wp_recorder_run(rig.api);
+        }
+    }
+    assert_non_null(call);
+    (void)snprintf(name, sizeof name, "%s",
+                   wp_json_text(call->body, "metadata", "name", NULL));
+    (void)snprintf(text, sizeof text,
+                   "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\"}}",
+                   name);
+    (void)wp_recorder_put(rig.api, KIND, text);
+    wp_cluster_rig_settle(&rig);
+    assert_string_equal(wp_cluster_rig_stats(&rig).last_failure,
+                        "its name is another sandbox's");
+    assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 1);
+    assert_int_equal(wp_cluster_rig_stats(&rig).warming, 1);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_DELETE, KIND), 0);
+    wp_cluster_rig_fini(&rig);
+}
+
+/* The same order would be refused again: it fails, and there is a next one. */
+static void
+what_is_refused_for_good_is_not_asked_for_again(void **state)
+{
+    static const enum wp_status statuses[] = {
+        WP_INVALID_ARGUMENT, WP_PERMISSION_DENIED, WP_NOT_FOUND,
+        WP_FAILED_PRECONDITION};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(statuses); i++) {
+        wp_cluster_rig_init(&rig, 1, NULL);
+        wp_recorder_plan(rig.api,
+                         &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                     .kind = KIND,
+                                                     .status = statuses[i]});
+        wp_cluster_rig_lead(&rig);
+        assert_int_equal(wp_cluster_rig_backend_stats(&rig).refused, 1);
+        assert_int_equal(wp_cluster_rig_stats(&rig).failed_total, 1);
+        assert_int_equal(wp_cluster_rig_objects(&rig), 1);
+        wp_cluster_rig_fini(&rig);
+    }
+}
+
+/* Claims have none. */
+static void
+a_pool_that_is_stocked_by_a_quarter_has_time(void **state)
+{
+    (void)state;
+    for (uint32_t ready = 1; ready <= 2; ready++) {
+        wp_cluster_rig_start(&rig, 8);
+        for (uint32_t i = 0; i < ready; i++) {
+            wp_cluster_rig_ready(&rig, wp_cluster_rig_name(&rig, i),
+                                 "10.0.0.7");
+        }
+        wp_cluster_rig_settle(&rig);
+        wp_recorder_remove(rig.api, KIND, "ns", wp_cluster_rig_name(&rig, 7));
+        wp_cluster_rig_settle(&rig);
+        assert_int_equal(wp_cluster_rig_stats(&rig).ready, ready);
+        assert_int_equal(wp_recorder_count(rig.api, WP_VERB_POST, KIND), 9);
+        assert_int_equal(
+            wp_recorder_last(rig.api, WP_VERB_POST, KIND)->priority,
+            ready < 2 ? WP_HTTP_REFILL : WP_HTTP_SPARE);
+        wp_cluster_rig_fini(&rig);
+    }
 }
 
 static void
@@ -261,6 +366,10 @@ main(void)
         cmocka_unit_test(an_address_of_version_6_is_in_brackets),
         cmocka_unit_test(a_lost_answer_makes_no_second_sandbox),
         cmocka_unit_test(what_is_not_made_for_now_is_made_later),
+        cmocka_unit_test(one_that_exists_already_is_looked_at),
+        cmocka_unit_test(one_of_another_with_its_name_is_left_alone),
+        cmocka_unit_test(what_is_refused_for_good_is_not_asked_for_again),
+        cmocka_unit_test(a_pool_that_is_stocked_by_a_quarter_has_time),
         cmocka_unit_test(a_refusal_is_a_failure_with_the_servers_words),
         cmocka_unit_test(orders_beyond_what_fits_are_refused_for_now),
         cmocka_unit_test(a_pool_follows_its_object),
