@@ -51,8 +51,8 @@ on_sandbox(void *ctx, const struct wp_object *before,
 {
     struct wp_sandbox_gc *gc = ctx;
 
-    if (before != NULL &&
-        (after == NULL || strcmp(before->uid, after->uid) != 0)) {
+    /* One that is replaced by another of its name goes first. */
+    if (before != NULL && after == NULL) {
         wp_work_add(gc->queue, before->ns, before->uid, false);
     }
 }
