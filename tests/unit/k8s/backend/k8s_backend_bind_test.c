@@ -381,8 +381,71 @@ so_many_at_once(void **state)
     /* There is room again. */
     assert_int_equal(ask(&asked[MOST], &claim, 0), WP_PENDING);
     assert_true(until(is_answered, &asked[MOST]));
+    /* For as many as before: who was refused takes none. */
+    for (int i = 0; i < MOST; i++) {
+        assert_int_equal(ask(&asked[i], &claim, 0), WP_PENDING);
+    }
+    assert_true(until(is_answered, &asked[MOST - 1]));
     free(asked);
     finish(&claim);
+}
+
+/* By the time that the cluster's thread hears of it. */
+static void
+what_comes_too_late(void **state)
+{
+    (void)state;
+    for (int lost = 0; lost < 2; lost++) {
+        struct wp_claim claim;
+        struct asked asked;
+
+        start(&claim);
+        if (lost) {
+            (void)wp_recorder_merge(
+                rig.api, WP_KIND_SANDBOX, "ns", claim.grant.sandbox,
+                "{\"status\":{\"conditions\":[{\"type\":\"Finished\","
+                "\"status\":"
+                "\"True\",\"reason\":\"PodFailed\",\"message\":\"\"}]}}");
+            wp_cluster_rig_settle(&rig);
+            assert_true(is_lost());
+        }
+        assert_int_equal(ask(&asked, &claim, PATIENCE_NS), WP_PENDING);
+        if (!lost) {
+            wp_cluster_rig_follow(&rig);
+        }
+        wp_cluster_rig_settle(&rig);
+        assert_int_equal(asked.answers, 1);
+        assert_int_equal(asked.op.status, WP_UNAVAILABLE);
+        assert_string_equal(
+            asked.op.reason,
+            lost
+                ? "binding: the sandbox was lost before it was bound; try again"
+                : "binding: this daemon does not keep the sandboxes now; try "
+                  "again, or at the one that does");
+        if (!lost) {
+            wp_cluster_rig_lead(&rig);
+        }
+        finish(&claim);
+    }
+}
+
+static void
+a_pod_gets_no_volume_once_it_runs(void **state)
+{
+    static const struct wp_binding_volume volume = {.name = {"v", 1}};
+    const struct wp_binding some = {.volumes = &volume, .n_volumes = 1};
+    struct wp_backend port;
+    struct wp_err err;
+
+    (void)state;
+    wp_cluster_rig_start(&rig, 0);
+    port = wp_cluster_backend_port(rig.backend);
+    assert_int_equal(port.ops->may_bring(port.self, &binding, &err), WP_OK);
+    assert_int_equal(port.ops->may_bring(port.self, &some, &err),
+                     WP_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.msg, "binding.volumes: "));
+    assert_false(port.ops->passes(port.self));
+    wp_cluster_rig_fini(&rig);
 }
 
 static const char *
@@ -439,6 +502,8 @@ main(void)
         cmocka_unit_test(no_lease_no_parcel),
         cmocka_unit_test(its_time_is_over),
         cmocka_unit_test(so_many_at_once),
+        cmocka_unit_test(what_comes_too_late),
+        cmocka_unit_test(a_pod_gets_no_volume_once_it_runs),
         cmocka_unit_test(whose_program_takes_some),
     };
 

@@ -78,6 +78,7 @@ win(void)
         wp_clock_manual_advance(&clock_, WP_NS_PER_S);
     }
     assert_true(cluster.elected);
+    assert_true(cluster.has_led);
 }
 
 static bool
@@ -121,6 +122,24 @@ without_an_election_all_may_go(void **state)
     assert_true(cluster.elected);
     assert_true(may("POST", SANDBOXES));
     assert_true(may("DELETE", SANDBOXES "/s"));
+    end();
+}
+
+/* As k8s/lead/scope.h has it. */
+static void
+others_are_told_what_it_serves(void **state)
+{
+    struct wp_err err;
+
+    (void)state;
+    begin(true);
+    assert_string_equal(cluster.scope, "* pool");
+    wp_election_stop(cluster.election);
+    cluster.parts.config.watch_ns = "team";
+    cluster.parts.config.controllers =
+        WP_CONTROLLER_CLAIM | WP_CONTROLLER_TEMPLATE | WP_CONTROLLER_SANDBOX;
+    assert_int_equal(wp_cluster_start_leading(&cluster, &err), WP_OK);
+    assert_string_equal(cluster.scope, "team claim,template,sandbox");
     end();
 }
 
@@ -178,6 +197,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_does_not_lead_reads_and_makes_claims),
+        cmocka_unit_test(others_are_told_what_it_serves),
         cmocka_unit_test(without_an_election_all_may_go),
         cmocka_unit_test(a_lease_that_is_refused_is_told_each_minute),
     };
