@@ -181,6 +181,57 @@ it_is_said_again(void **state)
     end();
 }
 
+/* An empty list of the kind. */
+static void
+serve(enum wp_kind kind)
+{
+    struct wp_recorded *call =
+        wp_recorder_open(cluster.parts.api, WP_VERB_LIST, kind);
+    json_t *list = json_pack("{s:{s:s},s:[]}", "metadata", "resourceVersion",
+                             "5", "items");
+
+    if (call == NULL) {
+        timers_fire(cluster.parts.base, cluster.watches[kind].reflector);
+        call = wp_recorder_open(cluster.parts.api, WP_VERB_LIST, kind);
+    }
+    assert_non_null(call);
+    wp_recorder_answer(call, WP_OK, list);
+    json_decref(list);
+}
+
+/* It is synced, and every kind is known anew, once each has its list. */
+static void
+all_of_them_are_waited_for(void **state)
+{
+    static const enum wp_kind kinds[] = {
+        WP_KIND_SANDBOX_WARM_POOL, WP_KIND_SANDBOX, WP_KIND_SANDBOX_TEMPLATE};
+
+    (void)state;
+    for (size_t first = 0; first < WP_ARRAY_LEN(kinds); first++) {
+        begin(WP_CONTROLLER_POOL, NULL);
+        for (size_t i = 0; i < WP_ARRAY_LEN(kinds); i++) {
+            assert_false(wp_cluster_synced(&cluster));
+            assert_false(wp_cluster_renewed(&cluster));
+            serve(kinds[(first + i) % WP_ARRAY_LEN(kinds)]);
+        }
+        assert_true(wp_cluster_synced(&cluster));
+        assert_true(wp_cluster_renewed(&cluster));
+        end();
+    }
+}
+
+/* Aliases are for clients of the webhook. */
+static void
+what_nobody_needs_is_not_watched(void **state)
+{
+    (void)state;
+    begin(WP_CONTROLLER_CLAIM, NULL);
+    assert_null(cluster.watches[WP_KIND_ALIAS].reflector);
+    assert_null(cluster.watches[WP_KIND_POD].reflector);
+    assert_non_null(cluster.watches[WP_KIND_SANDBOX_CLAIM].reflector);
+    end();
+}
+
 int
 main(void)
 {
@@ -188,6 +239,8 @@ main(void)
         cmocka_unit_test(a_kind_that_is_not_known),
         cmocka_unit_test(a_kind_that_is_not_ours_to_watch),
         cmocka_unit_test(it_is_said_again),
+        cmocka_unit_test(all_of_them_are_waited_for),
+        cmocka_unit_test(what_nobody_needs_is_not_watched),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
