@@ -10,7 +10,9 @@
 #include <cmocka.h>
 #include <event2/event.h>
 
+#include "k8s/backend/backend_impl.h"
 #include "k8s/cluster/cluster_impl.h"
+#include "k8s/watch/reflector_impl.h"
 #include "tests/support/base/heard.h"
 #include "tests/support/base/timers.h"
 #include "tests/support/k8s/api_recorder.h"
@@ -220,6 +222,72 @@ all_of_them_are_waited_for(void **state)
     }
 }
 
+static const struct wp_reflector_config *
+config_of(enum wp_kind kind)
+{
+    return &cluster.watches[kind].reflector->config;
+}
+
+/* Of sandboxes, or of pools: either may say that fewer are lacking. */
+static void
+a_doubt_of_either_kind_is_the_backends(void **state)
+{
+    static const enum wp_kind kinds[] = {WP_KIND_SANDBOX,
+                                         WP_KIND_SANDBOX_WARM_POOL};
+    struct wp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(kinds); i++) {
+        const struct wp_reflector_config *one;
+        const struct wp_reflector_config *other;
+
+        begin(WP_CONTROLLER_POOL, NULL);
+        cluster.backend = wp_cluster_backend_create(&cluster.parts, &err);
+        assert_non_null(cluster.backend);
+        one = config_of(kinds[i]);
+        other = config_of(kinds[1 - i]);
+        assert_false(cluster.backend->doubtful);
+        one->on_doubt(one->ctx, true);
+        assert_true(cluster.backend->doubtful);
+        other->on_doubt(other->ctx, true);
+        other->on_doubt(other->ctx, false);
+        assert_true(cluster.backend->doubtful);
+        one->on_doubt(one->ctx, false);
+        assert_false(cluster.backend->doubtful);
+        wp_cluster_backend_destroy(cluster.backend);
+        end();
+    }
+}
+
+/* Its storage was restored: nobody leads on what is known from before. */
+static void
+what_went_back_is_listed_anew(void **state)
+{
+    const struct wp_reflector_config *config;
+    struct wp_err err;
+
+    (void)state;
+    begin(WP_CONTROLLER_POOL, NULL);
+    cluster.backend = wp_cluster_backend_create(&cluster.parts, &err);
+    assert_non_null(cluster.backend);
+    serve(WP_KIND_SANDBOX);
+    serve(WP_KIND_SANDBOX_TEMPLATE);
+    serve(WP_KIND_SANDBOX_WARM_POOL);
+    cluster.serving = true;
+    config = config_of(WP_KIND_SANDBOX);
+    config->on_went_back(config->ctx);
+    assert_false(cluster.serving);
+    assert_false(wp_cluster_renewed(&cluster));
+    /* The others are, too, and it is over when all of them were. */
+    serve(WP_KIND_SANDBOX_TEMPLATE);
+    serve(WP_KIND_SANDBOX_WARM_POOL);
+    assert_false(wp_cluster_renewed(&cluster));
+    config->on_synced(config->ctx);
+    assert_true(wp_cluster_renewed(&cluster));
+    wp_cluster_backend_destroy(cluster.backend);
+    end();
+}
+
 /* Aliases are for clients of the webhook. */
 static void
 what_nobody_needs_is_not_watched(void **state)
@@ -240,6 +308,8 @@ main(void)
         cmocka_unit_test(a_kind_that_is_not_ours_to_watch),
         cmocka_unit_test(it_is_said_again),
         cmocka_unit_test(all_of_them_are_waited_for),
+        cmocka_unit_test(a_doubt_of_either_kind_is_the_backends),
+        cmocka_unit_test(what_went_back_is_listed_anew),
         cmocka_unit_test(what_nobody_needs_is_not_watched),
     };
 
