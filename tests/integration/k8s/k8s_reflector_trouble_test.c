@@ -68,6 +68,46 @@ retry_after(void **state)
     }
 }
 
+static bool
+listed_again(struct world *world)
+{
+    return stats(world).lists == 2 && settled(world);
+}
+
+static uint32_t wanted_watches;
+
+static bool
+watched(struct world *world)
+{
+    /* The one before is closed once the server has this one alone. */
+    return fake_api_count(world->server, FAKE_WATCH, WP_KIND_POD) ==
+               wanted_watches &&
+           settled(world);
+}
+
+/* Goal: a server that ends watch after watch with an error may mean the version:
+ * after the third a list finds out. */
+static void
+errors_in_a_row(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_begin(&world, NULL);
+    put_many(&world, 3);
+    world_watch(&world, 0, 0);
+    for (uint32_t i = 1; i <= 3; i++) {
+        wanted_watches = i;
+        until(&world, watched, "the watch");
+        assert_int_equal(stats(&world).lists, 1);
+        (void)fake_api_watches(world.server, WP_KIND_POD, FAKE_WATCH_SEND,
+                               "{\"type\":\"ERROR\",\"object\":{\"kind\":"
+                               "\"Status\",\"code\":500,\"message\":\"m\"}}\n");
+    }
+    until(&world, listed_again, "the list");
+    world_end(&world);
+}
+
 /* --- ends --- */
 
 /* Goal: it can be stopped whatever it is doing, the client gone or not; the
@@ -181,9 +221,8 @@ int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(outage),
-        cmocka_unit_test(retry_after),
-        cmocka_unit_test(stops),
+        cmocka_unit_test(outage),          cmocka_unit_test(retry_after),
+        cmocka_unit_test(errors_in_a_row), cmocka_unit_test(stops),
         cmocka_unit_test(random_troubles),
     };
 
