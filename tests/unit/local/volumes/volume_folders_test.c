@@ -95,6 +95,14 @@ test_sets_of_keys(void **state)
     }
     assert_false(wp_volume_keys_add(keys, WP_STR("z/z")));
     assert_false(wp_volume_keys_have(keys, "z/z"));
+    /* One that fits without its newline. */
+    keys[sizeof keys - 1 - sizeof key + 1] = '\0';
+    assert_true(wp_volume_keys_add(keys, WP_STR("z/z")));
+    assert_false(wp_volume_keys_add(
+        keys, (struct wp_str){key, sizeof keys - 1 - strlen(keys)}));
+    assert_true(wp_volume_keys_add(
+        keys, (struct wp_str){key, sizeof keys - 2 - strlen(keys)}));
+    assert_int_equal(strlen(keys), WP_VOLUME_KEYS_MAX);
 }
 
 /* What a daemon that died left half made, and what is no folder. */
@@ -136,6 +144,108 @@ test_folders(void **state)
     assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
 }
 
+/* A folder of a test's own. */
+static void
+begin(char dir[], struct wp_volumes *volumes)
+{
+    assert_non_null(mkdtemp(dir));
+    *volumes = (struct wp_volumes){.dir = dir, .max = 1};
+    volumes->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(volumes->dir_fd >= 0);
+}
+
+static void
+end(const char *dir, struct wp_volumes *volumes)
+{
+    char command[128];
+
+    wp_volumes_close(volumes);
+    assert_int_equal(volumes->dir_fd, -1);
+    (void)snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
+}
+
+static void
+test_names_that_are_too_long(void **state)
+{
+    char dir[] = "/tmp/wp-volumes-XXXXXX";
+    char long_dir[WP_VOLUME_PATH_MAX] = "";
+    char key[300] = "t/";
+    char path[WP_VOLUME_PATH_MAX];
+    struct wp_volumes volumes;
+    struct wp_err err;
+
+    (void)state;
+    begin(dir, &volumes);
+    memset(key + 2, 'n', sizeof key - 3);
+    assert_int_equal(wp_volumes_make(&volumes, key, path, &err),
+                     WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "cannot be looked at: File name too long"));
+    memset(long_dir, 'd', sizeof long_dir - sizeof "/t/a");
+    volumes.dir = long_dir;
+    assert_int_equal(wp_volumes_make(&volumes, "t/aa", path, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "volumes_dir is too long"));
+    assert_int_equal(wp_volumes_make(&volumes, "t/a", path, &err), WP_OK);
+    assert_int_equal(strlen(path), WP_VOLUME_PATH_MAX - 1);
+    end(dir, &volumes);
+}
+
+static void
+test_owners(void **state)
+{
+    char dir[] = "/tmp/wp-volumes-XXXXXX";
+    char path[WP_VOLUME_PATH_MAX];
+    struct wp_volumes volumes;
+    struct wp_err err;
+    struct stat st;
+
+    (void)state;
+    begin(dir, &volumes);
+    volumes.own_users = true;
+    volumes.owner = geteuid() == 0 ? 4711 : geteuid();
+    assert_int_equal(wp_volumes_make(&volumes, "t/a", path, &err), WP_OK);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_uid, volumes.owner);
+    end(dir, &volumes);
+}
+
+/* Why not is said, and nothing stays open. */
+static void
+test_not_opened(void **state)
+{
+    static const mode_t modes[] = {0710, 0701};
+    char dir[] = "/tmp/wp-volumes-XXXXXX";
+    struct wp_volumes volumes;
+    struct wp_volumes other = {.max = 1};
+    char path[64];
+    struct wp_err err;
+    int fd;
+
+    (void)state;
+    begin(dir, &volumes);
+    other.dir = path;
+    (void)snprintf(path, sizeof path, "%s/a/b", dir);
+    assert_int_equal(wp_volumes_open(&other, &err), WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "/a/b: No such file"));
+    assert_int_equal(other.dir_fd, -1);
+    (void)snprintf(path, sizeof path, "%s/file", dir);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    assert_int_equal(wp_volumes_open(&other, &err), WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "/file: Not a directory"));
+    (void)snprintf(path, sizeof path, "%s/open", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    for (size_t i = 0; i < WP_ARRAY_LEN(modes); i++) {
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_int_equal(wp_volumes_open(&other, &err), WP_FAILED_PRECONDITION);
+        assert_non_null(strstr(err.msg, "mode 0700"));
+        assert_int_equal(other.dir_fd, -1);
+    }
+    end(dir, &volumes);
+}
+
 int
 main(void)
 {
@@ -144,6 +254,9 @@ main(void)
         cmocka_unit_test(test_longest_key),
         cmocka_unit_test(test_sets_of_keys),
         cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_names_that_are_too_long),
+        cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_not_opened),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
