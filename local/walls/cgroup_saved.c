@@ -11,7 +11,7 @@
 static bool
 print_trees(FILE *file, const struct wp_cgroups *groups, bool first)
 {
-    bool ok = groups->trees_len == 0 || first || fputc('\n', file) != EOF;
+    bool ok = first || fputc('\n', file) != EOF;
 
     for (uint32_t t = 0; t < groups->trees_len && ok; t++) {
         ok = fprintf(file, "%s\n", groups->trees[t].dir) > 0;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <cmocka.h>
 
 #include "local/walls/cgroup.h"
+#include "local/walls/cgroup_files.h"
 #include "local/walls/rootfs.h"
 
 struct tree {
@@ -147,7 +149,9 @@ test_v2(void **state)
     assert_int_equal(wp_cgroup_oom_kills(&groups, "one"), 0);
     /* Kernels before 5.2 cannot. */
     assert_false(wp_cgroups_can_freeze(&groups));
+    errno = 0;
     assert_false(wp_cgroup_freeze(&groups, "one", true));
+    assert_int_equal(errno, ENOTSUP);
     put_in(group, "cgroup.freeze", "0\n");
     put_in(one, "cgroup.freeze", "");
     assert_true(wp_cgroups_can_freeze(&groups));
@@ -157,6 +161,114 @@ test_v2(void **state)
     expect_in(one, "cgroup.freeze", "0");
     assert_false(wp_cgroup_freeze(&groups, "two", true));
     tree_fini(&tree);
+}
+
+static void
+note_name(void *ctx, const char *name)
+{
+    char *names = ctx;
+
+    (void)snprintf(names + strlen(names), 64 - strlen(names), "%s ", name);
+}
+
+/* The least that a kernel takes is given to who has less; and where a group is,
+ * and which there are, is told. */
+static void
+test_v2_groups(void **state)
+{
+    const struct wp_cgroup_limits limits = {.cpu_milli = 1};
+    struct wp_cgroups groups = {.kind = WP_CGROUP_V2,
+                                .trees_len = 1,
+                                .trees = {{.controllers = WP_CGROUP_CPU}}};
+    struct wp_cgroups none = {.kind = WP_CGROUP_NONE};
+    struct wp_cgroups old;
+    struct tree tree;
+    struct wp_err err;
+    char names[64] = "";
+    char group[192];
+    char one[224];
+    int fd;
+
+    (void)state;
+    tree_init(&tree);
+    make_dir(group, sizeof group, tree.dir, "wp");
+    make_dir(one, sizeof one, group, "one");
+    (void)snprintf(groups.trees[0].dir, sizeof groups.trees[0].dir, "%s",
+                   group);
+    put_in(one, "cpu.max", "");
+    put_in(group, "cgroup.subtree_control", "memory\n");
+    assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err), WP_OK);
+    expect_in(one, "cpu.max", "1000 100000");
+    fd = wp_cgroup_open_dir(&groups, "one");
+    assert_true(fd >= 0);
+    assert_int_equal(faccessat(fd, "cpu.max", F_OK, 0), 0);
+    (void)close(fd);
+    assert_int_equal(wp_cgroup_open_dir(&groups, "two"), -1);
+    wp_cgroup_list(&groups, note_name, names);
+    assert_string_equal(names, "one ");
+    /* A later daemon sees who was killed for want of memory. */
+    put_in(one, "memory.events", "oom_kill 3\n");
+    assert_int_equal(wp_cgroups_save(&groups, NULL, 0, tree.self, &err), WP_OK);
+    assert_int_equal(wp_cgroups_load(&old, 1, tree.self, "wp", &none), 1);
+    assert_int_equal(old.kind, WP_CGROUP_V2);
+    assert_int_equal(old.controllers, WP_CGROUP_MEMORY);
+    assert_int_equal(wp_cgroup_oom_kills(&old, "one"), 3);
+    tree_fini(&tree);
+}
+
+/* Of a path that is too long there is no part, and of a file as much as there
+ * is room for. */
+static void
+test_files(void **state)
+{
+    char longest[WP_CGROUP_PATH_MAX - 2];
+    char path[WP_CGROUP_PATH_MAX];
+    char text[8] = "zzzzzzz";
+    struct tree tree;
+
+    (void)state;
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    assert_true(wp_cgroup_path(path, longest, "a"));
+    assert_int_equal(strlen(path), sizeof path - 1);
+    errno = 0;
+    assert_false(wp_cgroup_path(path, longest, "ab"));
+    assert_int_equal(errno, ENAMETOOLONG);
+    tree_init(&tree);
+    put_in(tree.dir, "file", "abcdef");
+    assert_true(wp_cgroup_get(tree.dir, "file", text, 4));
+    assert_memory_equal(text, "abc\0zz", 6);
+    put_in(tree.dir, "file", "");
+    assert_true(wp_cgroup_get(tree.dir, "file", text, 4));
+    assert_string_equal(text, "");
+    assert_false(wp_cgroup_get(tree.dir, "none", text, 4));
+    errno = 0;
+    assert_false(wp_cgroup_put(tree.dir, "none", "1"));
+    assert_int_equal(errno, ENOENT);
+    tree_fini(&tree);
+}
+
+/* Who is in it is killed. */
+static void
+check_kill(const struct wp_cgroups *groups, const char *dir)
+{
+    char text[32];
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_true(child > 0);
+    (void)snprintf(text, sizeof text, "%d\n", (int)child);
+    put_in(dir, "cgroup.procs", text);
+    wp_cgroup_kill(groups, "one");
+    /* At once where the product did it, and else by this. */
+    (void)kill(child, SIGTERM);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 /* A hierarchy a controller, seen from a container whose mount shows a part. */
@@ -172,6 +284,7 @@ test_v1(void **state)
     char memory[192];
     char cpu[192];
     char path[224];
+    int fds[WP_CGROUP_TREES_MAX];
 
     (void)state;
     tree_init(&tree);
@@ -179,6 +292,7 @@ test_v1(void **state)
     make_dir(cpu, sizeof cpu, tree.dir, "cpu/wp/one");
     (void)snprintf(
         text, sizeof text,
+        "30 1 0:26 / /nonexistent rw - tmpfs tmpfs rw,memory\n"
         "31 1 0:27 / %s/memory rw - cgroup cgroup rw,memory\n"
         "32 1 0:28 /docker/abc %s/cpu rw - cgroup cgroup rw,cpuacct,cpu\n"
         "33 1 0:29 / %s/unified rw - cgroup2 cgroup2 rw\n",
@@ -187,6 +301,7 @@ test_v1(void **state)
     put(tree.self,
         "9:memory:/own\n3:cpuacct,cpu:/docker/abc\n2:pids:/\n0::/\n");
     put_in(memory, "memory.limit_in_bytes", "");
+    put_in(memory, "memory.memsw.limit_in_bytes", "");
     put_in(cpu, "cpu.cfs_period_us", "");
     put_in(cpu, "cpu.cfs_quota_us", "");
     wp_cgroups_open(&groups, tree.mountinfo, tree.self, "", "wp");
@@ -195,7 +310,14 @@ test_v1(void **state)
     assert_int_equal(groups.trees_len, 2);
     assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err), WP_OK);
     expect_in(memory, "memory.limit_in_bytes", "1048576");
+    expect_in(memory, "memory.memsw.limit_in_bytes", "1048576");
     expect_in(cpu, "cpu.cfs_quota_us", "150000");
+    assert_int_equal(wp_cgroup_open_dir(&groups, "one"), -1);
+    /* In all of them, or none is left open. */
+    put_in(memory, "tasks", "");
+    assert_int_equal(wp_cgroup_open_procs(&groups, "one", fds), -1);
+    assert_int_equal(errno, ENOENT);
+    check_kill(&groups, memory);
     assert_false(wp_cgroups_can_freeze(&groups));
     /* Not empty, so not removed; errno says why. */
     assert_false(wp_cgroup_remove(&groups, "one"));
@@ -206,6 +328,44 @@ test_v1(void **state)
     assert_int_equal(wp_cgroup_make(&groups, "one", &limits, &err),
                      WP_UNAVAILABLE);
     assert_non_null(strstr(err.msg, "cannot make control group"));
+    /* Nothing of one that was begun. */
+    assert_int_equal(wp_cgroup_make(&groups, "two", &limits, &err),
+                     WP_UNAVAILABLE);
+    assert_false(wp_cgroup_exists(&groups, "two"));
+    tree_fini(&tree);
+}
+
+/* Controllers of one hierarchy share a group; one that cannot be had keeps
+ * nobody from the others, and all is gone at the end. */
+static void
+test_v1_shared(void **state)
+{
+    struct wp_cgroups groups;
+    struct tree tree;
+    char text[512];
+    char shared[192];
+
+    (void)state;
+    tree_init(&tree);
+    make_dir(shared, sizeof shared, tree.dir, "shared");
+    (void)snprintf(text, sizeof text,
+                   "31 1 0:27 / %s/memory rw - cgroup cgroup rw,memory\n"
+                   "32 1 0:28 / %s rw - cgroup cgroup rw,cpu,pids\n",
+                   tree.dir, shared);
+    put(tree.mountinfo, text);
+    put(tree.self, "9:memory:/\n3:cpu,pids:/\n");
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "", "wp");
+    assert_int_equal(groups.kind, WP_CGROUP_V1);
+    assert_string_equal(groups.reason, "");
+    assert_int_equal(groups.controllers, WP_CGROUP_PIDS | WP_CGROUP_CPU);
+    assert_int_equal(groups.trees_len, 1);
+    assert_int_equal(groups.trees[0].controllers,
+                     WP_CGROUP_PIDS | WP_CGROUP_CPU);
+    make_dir(shared, sizeof shared, tree.dir, "shared/wp");
+    wp_cgroups_close(&groups);
+    assert_int_not_equal(access(shared, F_OK), 0);
+    assert_int_equal(groups.kind, WP_CGROUP_NONE);
+    assert_int_equal(groups.trees_len, 0);
     tree_fini(&tree);
 }
 
@@ -250,6 +410,7 @@ test_v1_freezer(void **state)
     expect_in(one, "tasks", "0");
     assert_int_equal(wp_cgroups_save(&groups, NULL, 0, tree.self, &err), WP_OK);
     assert_int_equal(wp_cgroups_load(&old, 1, tree.self, "wp", &none), 1);
+    assert_int_equal(old.controllers, WP_CGROUP_FREEZER);
     assert_true(wp_cgroups_can_freeze(&old));
     tree_fini(&tree);
 }
@@ -260,6 +421,7 @@ test_save_and_load(void **state)
 {
     struct wp_cgroups now = {.kind = WP_CGROUP_V1, .trees_len = 2};
     struct wp_cgroups old[3];
+    char fresh[128];
     struct tree tree;
     struct wp_err err;
 
@@ -274,7 +436,7 @@ test_save_and_load(void **state)
     assert_int_equal(wp_cgroups_load(old, 3, tree.self, "wp", &now), 1);
     assert_int_equal(old[0].trees_len, 1);
     assert_string_equal(old[0].trees[0].dir, now.trees[1].dir);
-    put(tree.self, "/etc\nwp\n/x/../y/wp\n/a/wpx\n");
+    put(tree.self, "/etc\nwp\nrel/wp\n/x/../y/wp\n/a/wpx\n");
     assert_int_equal(wp_cgroups_load(old, 3, tree.self, "wp", &now), 0);
     assert_int_equal(wp_cgroups_load(old, 3, "/nonexistent", "wp", &now), 0);
     /* A third daemon finds the groups of both before it, apart. */
@@ -288,6 +450,18 @@ test_save_and_load(void **state)
     assert_string_equal(old[0].trees[2].dir, "/c/wp");
     assert_int_equal(old[1].trees_len, 1);
     assert_string_equal(old[1].trees[0].dir, "/d/wp");
+    /* More in one place than there can be. */
+    put(tree.self, "/a/wp\n/b/wp\n/c/wp\n/d/wp\n/e/wp\n");
+    assert_int_equal(wp_cgroups_load(old, 3, tree.self, "wp", &now), 2);
+    assert_int_equal(old[0].trees_len, WP_CGROUP_TREES_MAX);
+    assert_int_equal(old[1].trees_len, 1);
+    /* Of a full disk the former file is left. */
+    (void)snprintf(fresh, sizeof fresh, "%s.new", tree.self);
+    assert_int_equal(symlink("/dev/full", fresh), 0);
+    assert_int_equal(wp_cgroups_save(&now, old, 2, tree.self, &err),
+                     WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "No space left"));
+    assert_int_equal(wp_cgroups_load(old, 3, tree.self, "wp", &now), 2);
     tree_fini(&tree);
 }
 
@@ -392,13 +566,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_v2),
-        cmocka_unit_test(test_v2_given),
-        cmocka_unit_test(test_v1),
-        cmocka_unit_test(test_v1_freezer),
-        cmocka_unit_test(test_save_and_load),
-        cmocka_unit_test(test_sweep),
-        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_v2),         cmocka_unit_test(test_v2_given),
+        cmocka_unit_test(test_v2_groups),  cmocka_unit_test(test_files),
+        cmocka_unit_test(test_v1),         cmocka_unit_test(test_v1_shared),
+        cmocka_unit_test(test_v1_freezer), cmocka_unit_test(test_save_and_load),
+        cmocka_unit_test(test_sweep),      cmocka_unit_test(test_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
