@@ -1,5 +1,6 @@
 /* tests/unit/local/sandbox/local_record_test.c - what a sandbox's record says, and of which
  * process. */
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -80,6 +82,7 @@ assert_same(const struct wp_record *a, const struct wp_record *b)
     assert_int_equal(a->host_uid, b->host_uid);
     assert_int_equal(a->roots, b->roots);
     assert_int_equal(a->ready, b->ready);
+    assert_string_equal(a->egress, b->egress);
     assert_string_equal(a->narrowed, b->narrowed);
     assert_string_equal(a->audience, b->audience);
     assert_true(a->identity_ttl_ms == b->identity_ttl_ms);
@@ -115,6 +118,29 @@ test_round_trip(void **state)
     assert_same(&record, &again);
 }
 
+/* Of no field is a byte taken that could not be shown. */
+static void
+test_bytes_that_are_not_printable(void **state)
+{
+    struct wp_record record = longest();
+    struct wp_record again;
+    char text[WP_RECORD_BYTES_MAX];
+    size_t len = wp_record_format(&record, text);
+
+    (void)state;
+    for (char *end = strchr(text, '\n'); end != NULL;
+         end = strchr(end + 1, '\n')) {
+        char last = end[-1];
+
+        end[-1] = '\1';
+        if (wp_record_parse(text, len, &again)) {
+            fail_msg("taken, at %d", (int)(end - text));
+        }
+        end[-1] = last;
+    }
+    assert_true(wp_record_parse(text, len, &again));
+}
+
 static bool
 parses(const char *text, struct wp_record *record)
 {
@@ -147,6 +173,31 @@ test_versions(void **state)
     assert_false(
         parses("warmpool 1\nouter 4294967297 3\ninner 5 7\nend\n", &record));
     assert_false(parses("", &record));
+    assert_true(parses("warmpool 3\nouter 1 3\ninner 5 7\n\nend\n", &record));
+    assert_false(parses("warmpool 1\nouter-1 3\ninner 5 7\nend\n", &record));
+    assert_false(
+        parses("warmpool 1\nouter 1 3\ninner 5 7\negress x\nend\n", &record));
+}
+
+/* Lines that claims have added. */
+static void
+test_added_lines(void **state)
+{
+#define BEFORE "warmpool 1\nouter 1 3\ninner 5 7\nend\n"
+    struct wp_record record;
+
+    (void)state;
+    assert_true(parses(BEFORE "identity 9223372036854775807 a\n", &record));
+    assert_true(record.identity_ttl_ms == INT64_MAX);
+    assert_false(parses(BEFORE "identity 9223372036854775808 a\n", &record));
+    assert_false(parses(BEFORE "identity 5 \n", &record));
+    assert_false(parses(BEFORE "identity 5\n", &record));
+    assert_true(parses(BEFORE "volume a\nvolume b\n", &record));
+    assert_string_equal(record.volumes, "a\nb\n");
+    assert_false(parses(BEFORE "volume \n", &record));
+    assert_false(parses(BEFORE "narrowed \1\n", &record));
+    assert_false(parses(BEFORE "other a\n", &record));
+#undef BEFORE
 }
 
 static void
@@ -162,6 +213,7 @@ test_file(void **state)
     (void)state;
     assert_non_null(mkdtemp(dir));
     assert_false(wp_record_read(dir, &again));
+    assert_int_equal(errno, ENOENT);
     assert_int_equal(wp_record_write(dir, &record, &err), WP_OK);
     record.ready = false;
     assert_int_equal(wp_record_write(dir, &record, &err), WP_OK);
@@ -175,13 +227,51 @@ test_file(void **state)
     }
     (void)fclose(file);
     assert_false(wp_record_read(dir, &again));
+    assert_int_equal(errno, EINVAL);
     assert_int_equal(unlink(path), 0);
     /* In its place stands something that cannot be replaced or read. */
     assert_int_equal(mkdir(path, 0700), 0);
     assert_false(wp_record_read(dir, &again));
     assert_int_equal(wp_record_write(dir, &record, &err), WP_UNAVAILABLE);
     assert_non_null(strstr(err.msg, "cannot write"));
+    assert_non_null(strstr(err.msg, strerror(EISDIR)));
     assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* A record that cannot be had or kept says why, and nothing is left half
+ * written. */
+static void
+test_file_failures(void **state)
+{
+    char dir[] = "/tmp/wp-record-XXXXXX";
+    char longest_dir[1024];
+    struct wp_record record = longest();
+    struct rlimit limit = {.rlim_cur = 20, .rlim_max = RLIM_INFINITY};
+    struct wp_err err;
+
+    (void)state;
+    memset(longest_dir, 'd', sizeof longest_dir - 1);
+    longest_dir[sizeof longest_dir - 1] = '\0';
+    assert_false(wp_record_read(longest_dir, &record));
+    assert_int_equal(errno, ENAMETOOLONG);
+    assert_int_equal(wp_record_write(longest_dir, &record, &err),
+                     WP_UNAVAILABLE);
+    assert_int_equal(wp_record_add_claimed(longest_dir, &record, &err),
+                     WP_UNAVAILABLE);
+    assert_int_equal(wp_record_write("/nonexistent", &record, &err),
+                     WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, strerror(ENOENT)));
+    assert_int_equal(wp_record_add_claimed("/nonexistent", &record, &err),
+                     WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, strerror(ENOENT)));
+    assert_non_null(mkdtemp(dir));
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(wp_record_write(dir, &record, &err), WP_UNAVAILABLE);
+    limit.rlim_cur = RLIM_INFINITY;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_non_null(strstr(err.msg, strerror(ENOSPC)));
     assert_int_equal(rmdir(dir), 0);
 }
 
@@ -220,6 +310,7 @@ test_claimed(void **state)
     assert_int_equal(wp_record_add_claimed(dir, &record, &err), WP_UNAVAILABLE);
     limit.rlim_cur = RLIM_INFINITY;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_non_null(strstr(err.msg, strerror(ENOSPC)));
     assert_true(wp_record_read(dir, &again));
     assert_string_equal(again.narrowed, longest().narrowed);
     for (int i = 0; i < 2; i++) {
@@ -235,6 +326,8 @@ test_claimed(void **state)
 static void
 test_process(void **state)
 {
+    struct rlimit limit;
+    rlim_t files;
     siginfo_t info;
     uint64_t start;
     pid_t child = fork();
@@ -252,7 +345,19 @@ test_process(void **state)
     assert_in_range(fd, 0, 1 << 20);
     (void)close(fd);
     assert_int_equal(wp_process_open(child, start + 1), -1);
+    errno = 0;
     assert_int_equal(wp_process_open(child, 0), -1);
+    assert_int_equal(errno, ESRCH);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    files = limit.rlim_cur;
+    /* Whether it is that one cannot be found out: which is not that it is not.
+     */
+    limit.rlim_cur = (rlim_t)fd + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(wp_process_open(child, start), -1);
+    assert_int_equal(errno, EMFILE);
+    limit.rlim_cur = files;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_int_equal(wp_process_open(1, wp_process_start_time(1)), -1);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
@@ -261,6 +366,20 @@ test_process(void **state)
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_int_equal(wp_process_open(child, start), -1);
     assert_true(wp_process_start_time(child) == 0);
+}
+
+/* Whatever its name is. */
+static void
+test_start_time_behind_a_name(void **state)
+{
+    uint64_t start = wp_process_start_time(getpid());
+    char name[16];
+
+    (void)state;
+    assert_int_equal(prctl(PR_GET_NAME, name), 0);
+    assert_int_equal(prctl(PR_SET_NAME, "a) R 1 2 (b) 3"), 0);
+    assert_true(wp_process_start_time(getpid()) == start);
+    assert_int_equal(prctl(PR_SET_NAME, name), 0);
 }
 
 static void
@@ -280,9 +399,16 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_file),       cmocka_unit_test(test_process),
-        cmocka_unit_test(test_boot_id),    cmocka_unit_test(test_claimed),
+        cmocka_unit_test(test_bytes_that_are_not_printable),
+        cmocka_unit_test(test_added_lines),
+        cmocka_unit_test(test_file_failures),
+        cmocka_unit_test(test_start_time_behind_a_name),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_process),
+        cmocka_unit_test(test_boot_id),
+        cmocka_unit_test(test_claimed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
