@@ -231,6 +231,71 @@ check_landlock_to(const void *arg)
     return open("/dev/null", O_RDWR) >= 0 ? 0 : 5;
 }
 
+/* What is not there is passed over; a rule that cannot be made is not, and then
+ * nothing is forbidden. */
+static int
+check_landlock_rules(const void *arg)
+{
+    const char *dir = arg;
+    const char *const odd[1] = {"/dev/null/x"};
+    const char *const gone[1] = {"/nonexistent"};
+    int first = dup(STDERR_FILENO);
+
+    (void)close(first);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        wp_landlock_confine(odd, 1) != -1 ||
+        wp_landlock_confine_to(odd, 1, NULL, 0) != -1 ||
+        wp_landlock_confine_to(NULL, 0, odd, 1) != -1) {
+        return 1;
+    }
+    if (access(dir, R_OK) != 0 || open("/dev/null", O_WRONLY) != first ||
+        open(dir, O_RDONLY | O_DIRECTORY) < 0) {
+        return 2;
+    }
+    if (wp_landlock_confine(gone, 1) != 0 ||
+        wp_landlock_confine_to(gone, 1, gone, 1) != 0) {
+        return 3;
+    }
+    return open(dir, O_RDONLY | O_DIRECTORY) < 0 && errno == EACCES ? 0 : 4;
+}
+
+/* What programs expect to write to is theirs. */
+static int
+check_landlock_own(const void *arg)
+{
+    char path[64];
+    int fd;
+
+    (void)arg;
+    (void)snprintf(path, sizeof path, "/dev/shm/wpll-%d", (int)getpid());
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        wp_landlock_confine(NULL, 0) != 0) {
+        return 1;
+    }
+    fd = open("/proc/self/comm", O_WRONLY | O_TRUNC);
+    if (fd < 0 || write(fd, "x", 1) != 1) {
+        return 2;
+    }
+    if (access("/dev/shm", W_OK) == 0) {
+        fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+        if (fd < 0 || unlink(path) != 0) {
+            return 3;
+        }
+    }
+    return 0;
+}
+
+/* Who may gain rights by a program may not be confined. */
+static int
+check_landlock_refused(const void *arg)
+{
+    (void)arg;
+    if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) {
+        return 1;
+    }
+    return wp_landlock_confine(NULL, 0) == -1 && errno == EPERM ? 0 : 2;
+}
+
 static void
 test_landlock(void **state)
 {
@@ -252,6 +317,9 @@ test_landlock(void **state)
     assert_int_equal(wp_file_copy("/etc/hostname", path, 0666, &err), WP_OK);
     in_child(check_landlock, dir);
     in_child(check_landlock_to, dir);
+    in_child(check_landlock_rules, dir);
+    in_child(check_landlock_own, NULL);
+    in_child(check_landlock_refused, NULL);
     assert_int_equal(wp_dir_remove(dir, &err), WP_OK);
 }
 
