@@ -247,6 +247,85 @@ test_what_does_not_fit_is_left_out(void **state)
     assert_null(strstr(refused, "readme"));
 }
 
+/* Names that no pool's file has. */
+static void
+test_hidden_files_are_none(void **state)
+{
+    char path[96];
+    FILE *file;
+
+    (void)state;
+    keep("c", POOL("c", "t"));
+    (void)snprintf(path, sizeof path, "%s/.a.yaml", dir);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    (void)fputs("nonsense: [", file);
+    (void)fclose(file);
+    assert_string_equal(joined(TEMPLATE("t", "80"), NULL), "c ");
+    assert_string_equal(refused, "");
+    assert_int_equal(unlink(path), 0);
+}
+
+/* The next time it may be there: nobody goes on without it. */
+static void
+test_a_file_that_cannot_be_read(void **state)
+{
+    struct wp_manifest *manifest = read_text(TEMPLATE("t", "80"));
+    struct wp_err err;
+    char path[96];
+
+    (void)state;
+    keep("b", "nonsense: [");
+    (void)snprintf(path, sizeof path, "%s/default_a.yaml", dir);
+    assert_int_equal(symlink("gone", path), 0);
+    refused[0] = '\0';
+    assert_int_equal(
+        wp_kept_pools_join(dir, manifest, NULL, note_refused, NULL, &err),
+        WP_UNAVAILABLE);
+    assert_int_equal(err.status, WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "default_a.yaml"));
+    assert_string_equal(refused, "");
+    wp_manifest_destroy(manifest);
+}
+
+/* Who looks at settings only, and may not see what is kept, is told. */
+static void
+test_a_folder_that_cannot_be_read(void **state)
+{
+    struct wp_manifest *manifest = read_text(TEMPLATE("t", "80"));
+    struct wp_err err;
+    uid_t user = geteuid();
+    enum wp_status status;
+    FILE *file;
+
+    (void)state;
+    keep("a", POOL("a", "t"));
+    refused[0] = '\0';
+    assert_int_equal(chmod(dir, 0), 0);
+    assert_int_equal(seteuid(user == 0 ? 65534 : user), 0);
+    status = wp_kept_pools_join(dir, manifest, NULL, note_refused, NULL, &err);
+    assert_int_equal(seteuid(user), 0);
+    assert_int_equal(chmod(dir, 0700), 0);
+    assert_int_equal(status, WP_OK);
+    assert_non_null(strstr(refused, "pools.d: cannot read"));
+    assert_int_equal(wp_kept_pools_remove(dir, named("a"), &err), WP_OK);
+    assert_int_equal(rmdir(dir), 0);
+    file = fopen(dir, "we");
+    assert_non_null(file);
+    (void)fclose(file);
+    refused[0] = '\0';
+    assert_int_equal(
+        wp_kept_pools_join(dir, manifest, NULL, note_refused, NULL, &err),
+        WP_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.msg, "cannot read"));
+    assert_string_equal(refused, "");
+    assert_int_equal(wp_kept_pools_remove(dir, named("a"), &err),
+                     WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "cannot remove the pool from"));
+    assert_int_equal(unlink(dir), 0);
+    wp_manifest_destroy(manifest);
+}
+
 static void
 test_one_is_passed_over(void **state)
 {
@@ -285,6 +364,9 @@ main(void)
         TEST(test_a_failed_one_leaves_nothing),
         TEST(test_the_manifests_count_more),
         TEST(test_what_does_not_fit_is_left_out),
+        TEST(test_hidden_files_are_none),
+        TEST(test_a_file_that_cannot_be_read),
+        TEST(test_a_folder_that_cannot_be_read),
         TEST(test_one_is_passed_over),
         TEST(test_it_cannot_be_kept),
     };
