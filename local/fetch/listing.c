@@ -77,8 +77,7 @@ static bool
 add_char(struct wp_listing_sum *sum, char c)
 {
     if (c == '\t') {
-        if (sum->field != SIZE_FIELD || !sum->in_field ||
-            sum->size > SUM_MAX - sum->bytes) {
+        if (sum->field != SIZE_FIELD || sum->size > SUM_MAX - sum->bytes) {
             return false;
         }
         sum->bytes += sum->size;
@@ -117,7 +116,6 @@ wp_listing_add(struct wp_listing_sum *sum, const char *bytes, size_t len)
             sum->in_path = false;
             sum->in_field = false;
             sum->field = 0;
-            sum->size = 0;
         }
     }
     return true;

@@ -12,6 +12,7 @@
 
 #define A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define C "ggggggggggggggggggggggggggggggggggggggg0"
 
 static void
 test_refs(void **state)
@@ -19,6 +20,7 @@ test_refs(void **state)
     const struct wp_str listing = WP_STR(
         "ref: refs/heads/main\tHEAD\n" A "\tHEAD\n" A "\trefs/x/refs/heads/y\n"
         "short\trefs/heads/y\n" B "\trefs/heads/y\n" B "0\trefs/heads/long\n"
+        "abc\trefs/heads/short\n" C "\trefs/heads/odd\n"
         "no tab\n" A "\trefs/tags/v1\n" B "\trefs/tags/v1^{}");
     char commit[WP_COMMIT_LEN + 1];
     char head[WP_REF_NAME_MAX + 1];
@@ -31,6 +33,8 @@ test_refs(void **state)
     assert_true(wp_listing_commit(listing, "refs/tags/v1^{}", commit));
     assert_string_equal(commit, B);
     assert_false(wp_listing_commit(listing, "refs/heads/long", commit));
+    assert_false(wp_listing_commit(listing, "refs/heads/short", commit));
+    assert_false(wp_listing_commit(listing, "refs/heads/odd", commit));
     assert_false(wp_listing_commit(listing, "refs/heads/", commit));
     assert_false(wp_listing_commit(WP_STR(""), "HEAD", commit));
     assert_true(wp_listing_head(listing, head));
@@ -57,6 +61,22 @@ test_sums(void **state)
     assert_memory_equal(&pieces, &whole, sizeof whole);
 }
 
+/* No sum is so large that it could not be added to. */
+static void
+test_largest_sum(void **state)
+{
+    static const char large[] = "100644 blob " A " 4611686018427387899\tx\0"
+                                "100644 blob " A " 5\ty";
+    static const char one[] = "100644 blob " A " 1\tz";
+    struct wp_listing_sum sum = {.files = 0};
+
+    (void)state;
+    assert_true(wp_listing_add(&sum, large, sizeof large));
+    assert_true(sum.bytes == UINT64_C(1) << 62);
+    assert_false(wp_listing_add(&sum, one, sizeof one));
+    assert_int_equal(sum.files, 2);
+}
+
 static void
 test_bad_sums(void **state)
 {
@@ -65,6 +85,8 @@ test_bad_sums(void **state)
         "100644 blob " A " 1x\ty",
         "100644 blob " A " 12 34\ty",
         "100644 blob " A " \ty",
+        "100644 blob " A " 12 \ty",
+        "100644 blob " A " 18446744073709551617\ty", /* 1, were it cut. */
         "100644 blob " A " 99999999999999999999\ty",
         "\t",
         "100644\nblob",
@@ -106,9 +128,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refs),
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_bad_sums),
+        cmocka_unit_test(test_refs),        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_largest_sum), cmocka_unit_test(test_bad_sums),
         cmocka_unit_test(test_error_lines),
     };
 

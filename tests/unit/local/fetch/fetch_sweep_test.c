@@ -131,6 +131,48 @@ test_in_use(void **state)
     assert_true(wp_cache_sweep(UINT64_C(1) << 40, 100000));
     assert_false(is_there("b/mirror.git"));
     assert_false(is_there("b/dirty"));
+    assert_true(is_there("a")); /* We are where we were. */
+}
+
+/* Neither a link nor what is hidden is a repository's. */
+static void
+test_what_is_no_repository(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(".c", 0700), 0);
+    make_file(".c/1.image", 100000);
+    assert_int_equal(symlink(".c", "link"), 0);
+    make_file("file", 100000);
+    assert_true(wp_cache_sweep(0, 50000));
+    assert_false(is_there("a/1.image"));
+    assert_true(is_there(".c/1.image") && is_there("link") && is_there("file"));
+}
+
+static uint64_t
+bytes_of(const char *path)
+{
+    struct stat st;
+
+    assert_int_equal(lstat(path, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+/* As much as there may be is not too much; what is no image counts nothing. */
+static void
+test_exactly_full(void **state)
+{
+    uint64_t bytes = bytes_of("a/1.image") + bytes_of("b/2.image") +
+                     bytes_of("b/mirror.git") + bytes_of("b/mirror.git/pack");
+
+    (void)state;
+    make_file("a/.image", 100000);
+    make_file("a/other", 100000);
+    assert_true(wp_cache_sweep(bytes, 50000));
+    assert_true(is_there("b/mirror.git/pack"));
+    assert_true(wp_cache_sweep(bytes - 1, 50000));
+    assert_false(is_there("b/mirror.git"));
+    assert_true(is_there("a/1.image") && is_there("b/2.image"));
+    assert_true(is_there("a/.image") && is_there("a/other"));
 }
 
 static void
@@ -154,6 +196,9 @@ main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_by_age, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_in_use, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_no_repository, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_exactly_full, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_empty_folders, set_up, tear_down),
     };
 

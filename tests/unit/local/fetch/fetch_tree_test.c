@@ -179,10 +179,13 @@ test_too_deep(void **state)
     char path[600] = "";
 
     (void)state;
-    for (int i = 0; i < 130; i++) {
+    for (int i = 0; i < 127; i++) {
         (void)strcat(path, i == 0 ? "d" : "/d");
         assert_int_equal(mkdir(at(from, path), 0755), 0);
     }
+    assert_true(write_image(sizeof image));
+    (void)strcat(path, "/d");
+    assert_int_equal(mkdir(at(from, path), 0755), 0);
     assert_false(write_image(sizeof image));
     assert_non_null(strstr(why, "its folders are too deep"));
 }
@@ -208,6 +211,71 @@ test_no_room(void **state)
     assert_string_equal(why, "'a': File too large");
     assert_true(unpack(""));
     expect_file("a", "0123", 0644);
+}
+
+/* The longest path there can be, and one that is longer by a name. */
+static void
+test_too_long(void **state)
+{
+    char name[256];
+    int folder = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    (void)state;
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    for (int i = 0; i < (WP_TREE_PATH_MAX + 1) / 256; i++) {
+        int below;
+
+        assert_int_equal(mkdirat(folder, name, 0755), 0);
+        below = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(below >= 0);
+        (void)close(folder);
+        folder = below;
+    }
+    assert_true(write_image(sizeof image));
+    assert_int_equal(mkdirat(folder, "n", 0755), 0);
+    assert_false(write_image(sizeof image));
+    assert_non_null(strstr(why, "its path is too long"));
+    (void)close(folder);
+}
+
+/* Many beside each other are not deep, and each has its own name. */
+static void
+test_many_folders(void **state)
+{
+    struct stat st;
+    char path[32];
+
+    (void)state;
+    for (int i = 0; i < 130; i++) {
+        (void)snprintf(path, sizeof path, "d%d", i);
+        assert_int_equal(mkdir(at(from, path), 0755), 0);
+        (void)snprintf(path, sizeof path, "d%d/f", i);
+        make_file(from, path, "x", 0644);
+    }
+    assert_true(write_image(sizeof image));
+    assert_true(unpack(""));
+    for (int i = 0; i < 130; i++) {
+        (void)snprintf(path, sizeof path, "d%d/f", i);
+        assert_int_equal(stat(at(workspace, path), &st), 0);
+    }
+}
+
+/* Its length has no room in an image, whatever the setting is. */
+static void
+test_file_too_large(void **state)
+{
+    (void)state;
+    make_file(from, "a", "", 0644);
+    if (truncate(at(from, "a"), (off_t)UINT32_MAX + 1) != 0) {
+        (void)printf("SKIP: no file can be so large here\n");
+        skip();
+    }
+    assert_false(write_image(sizeof image));
+    assert_string_equal(why, "'a': it is too large");
+    assert_int_equal(truncate(at(from, "a"), (off_t)UINT32_MAX), 0);
+    assert_false(write_image(sizeof image));
+    assert_non_null(strstr(why, "it is larger than"));
 }
 
 /* The program of the sandbox has put links where the tree goes. */
@@ -282,6 +350,9 @@ main(void)
         cmocka_unit_test_setup_teardown(test_too_large, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_deep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_too_long, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_folders, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_file_too_large, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_links_in_the_way, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_hostile_images, set_up, tear_down),
