@@ -75,6 +75,17 @@ check(const struct row *row)
                   "        image: host\n"                                      \
                   "        ports: [{containerPort: 8080}]\n"
 
+/* Mounts at /s0 and on. */
+#define SAME(at) "{name: v, mountPath: /s" #at "}, "
+#define SAME_8 SAME(0) SAME(1) SAME(2) SAME(3) SAME(4) SAME(5) SAME(6) SAME(7)
+#define SAME_16                                                                \
+    SAME_8 SAME(8) SAME(9) SAME(10) SAME(11) SAME(12) SAME(13) SAME(14) SAME(15)
+#define MORE_8                                                                 \
+    SAME(16) SAME(17) SAME(18) SAME(19) SAME(20) SAME(21) SAME(22) SAME(23)
+#define MORE_16                                                                \
+    MORE_8 SAME(24) SAME(25) SAME(26) SAME(27) SAME(28) SAME(29) SAME(30)      \
+        SAME(31)
+
 static void
 test_most_in_a_template(void **state)
 {
@@ -94,6 +105,25 @@ test_most_in_a_template(void **state)
          "        volumeMounts:\n",
          "        - {name: v, mountPath: /v%d}\n", "", 32,
          "volumeMounts[32]: at most 32 were expected"},
+        {MANIFEST_MAP MANIFEST_HEAD
+         "      volumes: [{name: v, configMap: {name: c}}]\n"
+         "      initContainers: [{name: i, image: host, command: [a], "
+         "volumeMounts: [{name: v, mountPath: /other}]}]\n" MANIFEST_CONTAINER
+         "        volumeMounts:\n",
+         "        - {name: v, mountPath: /v%d}\n", "", 31,
+         "at most 32 mounts in one sandbox were expected"},
+        {MANIFEST_MAP MANIFEST_HEAD
+         "      volumes: [{name: v, configMap: {name: c}}]\n" MANIFEST_CONTAINER
+         "        volumeMounts: [" SAME_16 MORE_16 "]\n"
+         "      initContainers:\n"
+         "      - {name: i, image: host, command: [a], volumeMounts: "
+         "[" SAME_16 MORE_8 "]}\n"
+         "      - name: j\n"
+         "        image: host\n"
+         "        command: [a]\n"
+         "        volumeMounts:\n",
+         "        - {name: v, mountPath: /s%d}\n", "", 8,
+         "volumeMounts[8]: at most 64 in all were expected"},
         {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n",
          "  k%d: x\n",
          "---\n" MANIFEST_HEAD MANIFEST_CONTAINER
@@ -106,6 +136,12 @@ test_most_in_a_template(void **state)
                                           "value: aaaaaaaaaaaaaaaa}\n"
                                           "        - {name: B, value: \"",
          "$(A)", "\"}\n", 4096, "env[1]: the value is too long"},
+        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: ",
+         "a",
+         "}\n---\n" MANIFEST_HEAD MANIFEST_CONTAINER
+         "        env: [{name: A, valueFrom: {configMapKeyRef: {name: c, key: "
+         "a}}}]\n",
+         65535, "has a value that is too long for a variable"},
         {BEFORE_COMMAND "        env: [{name: A, value: aaaaaaaaaaaaaaaa}]\n"
                         "        command: [\"",
          "$(A)", "\"]\n", 4096, "an argument is too long"},

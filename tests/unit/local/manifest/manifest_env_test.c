@@ -21,7 +21,7 @@
     " stringData: {token: another}}\n"
 
 enum {
-    TEXT_MAX = 4096
+    TEXT_MAX = 32 << 10
 };
 
 static struct wp_manifest *manifest;
@@ -207,6 +207,29 @@ test_mistakes_are_told(void **state)
     }
 }
 
+/* As far as one can tell: with the Secret's name in it, it would be too long. */
+static void
+test_a_secret_in_a_long_argument(void **state)
+{
+    static const char secret[] = "$(A_NAME_THAT_IS_LONGER_THAN_ITS_VALUE)";
+    static char argument[(4 << 12) + sizeof secret];
+    struct wp_err err;
+
+    (void)state;
+    for (int i = 0; i < (1 << 12) - 1; i++) {
+        memcpy(argument + i * 4, "$(B)", 4);
+    }
+    memcpy(argument + (4 << 12) - 4, secret, sizeof secret);
+    assert_int_equal(
+        read_env("{name: B, value: 16-bytes-of-text}, {name: "
+                 "A_NAME_THAT_IS_LONGER_THAN_ITS_VALUE, valueFrom: "
+                 "{secretKeyRef: {name: s, key: token}}}",
+                 argument, &err),
+        WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "names a variable of a Secret"));
+    wp_manifest_destroy(manifest);
+}
+
 int
 main(void)
 {
@@ -214,6 +237,7 @@ main(void)
         cmocka_unit_test(test_where_values_come_from),
         cmocka_unit_test(test_values_and_arguments_name_them),
         cmocka_unit_test(test_mistakes_are_told),
+        cmocka_unit_test(test_a_secret_in_a_long_argument),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

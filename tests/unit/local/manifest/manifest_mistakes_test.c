@@ -195,6 +195,30 @@ static const struct {
      "{port: 8080}}\n",
      "readinessProbe: one kind of probe was expected"},
     {MANIFEST_HEAD MANIFEST_CONTAINER
+     "        readinessProbe: {exec: {command: [\"\"]}}\n",
+     "readinessProbe.exec.command: a program was expected"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "        readinessProbe: {exec: {command: [a]}, timeoutSeconds: 3601}\n",
+     "readinessProbe.timeoutSeconds: a number from 1 to 3600 was expected"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "        readinessProbe: {httpGet: {port: 8080, path: /a b}}\n",
+     "httpGet.path: a path that starts with / and has no spaces was expected"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "        readinessProbe: {httpGet: {port: 8080, path: ok}}\n",
+     "httpGet.path: a path that starts with / and has no spaces was expected"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "        readinessProbe: {httpGet: {port: 8080, path: \"/\\x01\"}}\n",
+     "httpGet.path: a path that starts with / and has no spaces was expected"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "        readinessProbe: {tcpSocket: {port: 0}}\n",
+     "readinessProbe: a number from 1 to 65535 was expected"},
+    {MANIFEST_HEAD "      containers: [{name: c, image: host, command: [a], "
+                   "ports: [{containerPort: 0}]}]\n",
+     "ports[0].containerPort: a number from 1 to 65535 was expected"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
+     "        volumeMounts: [{name: w, mountPath: ww}]\n",
+     "an absolute path without '.', '..'"},
+    {MANIFEST_HEAD MANIFEST_CONTAINER
      "        readinessProbe: {exec: {command: [a]}, timeoutSeconds: 0}\n",
      "readinessProbe.timeoutSeconds: a number from 1 to 3600 was expected"},
     {MANIFEST_HEAD MANIFEST_CONTAINER
@@ -269,6 +293,14 @@ static const struct {
      "      volumes: [{name: v, configMap: {name: c, defaultMode: "
      "01000}}]\n",
      "configMap.defaultMode: a mode from 0000 to 0777 was expected"},
+    {MANIFEST_HEAD
+     "      volumes: [{name: v, configMap: {name: c, defaultMode: 09}}]\n",
+     "configMap.defaultMode: a "},
+    {MANIFEST_HEAD
+     "      volumes: [{name: v, configMap: {name: c, defaultMode: 0x1}}]\n",
+     "configMap.defaultMode: a mode from 0000 to 0777 was expected"},
+    {MANIFEST_HEAD "      volumes: [{name: v, configMap: {name: \"\"}}]\n",
+     "configMap.name: the name of an object was expected"},
     {MANIFEST_HEAD
      "      volumes: [{name: v, configMap: {name: c, items: [{key: a, "
      "path: ../a}]}}]\n",

@@ -190,6 +190,9 @@ test_files_are_read(void **state)
             "          - {key: id, path: same/id}\n"
             "          - {key: id, path: deeper/id}\n"
             "          - {key: pin, path: pin, mode: 288}\n"
+            "          - {key: id, path: open, mode: 0o777}\n"
+            "          - {key: not-there, path: none}\n"
+            "          optional: true\n"
             "      - {name: key, secret: {secretName: s, defaultMode: 256}}\n"
             "      - {name: none, configMap: {name: x, optional: true}}\n"
             "---\n"
@@ -205,11 +208,12 @@ test_files_are_read(void **state)
     assert_true(tmpl->mounts[0].read_only);
     assert_int_equal(tmpl->mounts[0].files_len, 1);
     expect_file(&tmpl->mounts[0], 0, "a", "alpha", 0644);
-    assert_int_equal(tmpl->mounts[1].files_len, 4);
+    assert_int_equal(tmpl->mounts[1].files_len, 5);
     expect_file(&tmpl->mounts[1], 0, "deep/er/id", "hidden", 0400);
     expect_file(&tmpl->mounts[1], 1, "same/id", "hidden", 0400);
     expect_file(&tmpl->mounts[1], 2, "deeper/id", "hidden", 0400);
     expect_file(&tmpl->mounts[1], 3, "pin", "1234", 0440);
+    expect_file(&tmpl->mounts[1], 4, "open", "hidden", 0777);
     assert_int_equal(tmpl->mounts[2].kind, WP_MOUNT_FILE);
     assert_int_equal(tmpl->mounts[2].files_len, 1);
     expect_file(&tmpl->mounts[2], 0, "", "hidden", 0400);
@@ -272,6 +276,74 @@ test_inits_are_read(void **state)
     assert_string_equal(tmpl->mounts[1].path, "/own");
     assert_true(tmpl->mounts[1].read_only && tmpl->mounts[1].prepared);
     assert_int_equal(tmpl->mounts[1].size_bytes, 1 << 20);
+    wp_manifest_destroy(manifest);
+}
+
+/* What an init container may not write it does not prepare. */
+static void
+test_mounts_that_inits_only_read(void **state)
+{
+    const struct wp_template *tmpl;
+    struct wp_manifest *manifest;
+
+    (void)state;
+    accepts(&manifest, MANIFEST_MAP MANIFEST_HEAD MANIFEST_CONTAINER
+            "        volumeMounts:\n"
+            "        - {name: x, mountPath: /x, subPath: \"\"}\n"
+            "        - {name: c, mountPath: /c}\n"
+            "        readinessProbe: {exec: {command: [a]}}\n"
+            "      initContainers:\n"
+            "      - name: one\n"
+            "        image: host\n"
+            "        command: [a]\n"
+            "        volumeMounts:\n"
+            "        - {name: x, mountPath: /x, readOnly: true}\n"
+            "        - {name: c, mountPath: /c}\n"
+            "        - {name: z, mountPath: /z, readOnly: true}\n"
+            "        - {name: c, mountPath: /d}\n"
+            "      volumes:\n"
+            "      - {name: x, emptyDir: {}}\n"
+            "      - {name: z, emptyDir: {}}\n"
+            "      - {name: c, configMap: {name: c}}\n");
+    assert_int_equal(wp_manifest_templates(manifest, &tmpl), 1);
+    assert_int_equal(tmpl->mounts_len, 4);
+    for (uint32_t i = 0; i < tmpl->mounts_len; i++) {
+        assert_false(tmpl->mounts[i].prepared);
+        assert_int_equal(tmpl->mounts[i].read_only, i > 0);
+    }
+    assert_int_equal(tmpl->probe_timeout_s, 1);
+    wp_manifest_destroy(manifest);
+}
+
+static void
+test_ports(void **state)
+{
+    const struct wp_template *tmpl;
+    struct wp_manifest *manifest;
+
+    (void)state;
+    accepts(&manifest,
+            MANIFEST_HEAD "      containers:\n"
+                          "      - name: c\n"
+                          "        image: host\n"
+                          "        command: [a]\n"
+                          "        readinessProbe: {httpGet: {port: 65535}}\n");
+    (void)wp_manifest_templates(manifest, &tmpl);
+    assert_int_equal(tmpl->port, 65535);
+    assert_string_equal(tmpl->probe_path, "/");
+    assert_int_equal(wp_manifest_notes_count(manifest), 0);
+    wp_manifest_destroy(manifest);
+    accepts(&manifest, MANIFEST_HEAD
+            "      containers:\n"
+            "      - name: c\n"
+            "        image: host\n"
+            "        command: [a]\n"
+            "        ports: [{containerPort: 1}, {containerPort: 2}]\n");
+    (void)wp_manifest_templates(manifest, &tmpl);
+    assert_int_equal(tmpl->port, 1);
+    assert_int_equal(wp_manifest_notes_count(manifest), 1);
+    assert_non_null(strstr(wp_manifest_note(manifest, 0),
+                           "ports[1]: claims reach the first port only"));
     wp_manifest_destroy(manifest);
 }
 
@@ -419,6 +491,8 @@ main(void)
         cmocka_unit_test(test_files_are_read),
         cmocka_unit_test(test_inits_are_read),
         cmocka_unit_test(test_template_that_is_never_bound),
+        cmocka_unit_test(test_mounts_that_inits_only_read),
+        cmocka_unit_test(test_ports),
         cmocka_unit_test(test_pool_is_read),
         cmocka_unit_test(test_security_and_notes),
         cmocka_unit_test(test_shipped_example),
