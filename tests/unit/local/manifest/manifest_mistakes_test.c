@@ -295,7 +295,7 @@ static const struct {
      "configMap.defaultMode: a mode from 0000 to 0777 was expected"},
     {MANIFEST_HEAD
      "      volumes: [{name: v, configMap: {name: c, defaultMode: 09}}]\n",
-     "configMap.defaultMode: a "},
+     "configMap.defaultMode: a mode from 0000 to 0777 was expected"},
     {MANIFEST_HEAD
      "      volumes: [{name: v, configMap: {name: c, defaultMode: 0x1}}]\n",
      "configMap.defaultMode: a mode from 0000 to 0777 was expected"},

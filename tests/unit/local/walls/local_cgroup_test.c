@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -224,6 +225,8 @@ test_files(void **state)
     char longest[WP_CGROUP_PATH_MAX - 2];
     char path[WP_CGROUP_PATH_MAX];
     char text[8] = "zzzzzzz";
+    struct rlimit limit;
+    rlim_t all;
     struct tree tree;
 
     (void)state;
@@ -245,6 +248,15 @@ test_files(void **state)
     errno = 0;
     assert_false(wp_cgroup_put(tree.dir, "none", "1"));
     assert_int_equal(errno, ENOENT);
+    /* Nor is a part of what was to be written enough. */
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    all = limit.rlim_cur;
+    limit.rlim_cur = 1;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_false(wp_cgroup_put(tree.dir, "file", "12"));
+    limit.rlim_cur = all;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_true(wp_cgroup_put(tree.dir, "file", "12"));
     tree_fini(&tree);
 }
 
