@@ -275,15 +275,15 @@ test_a_file_that_cannot_be_read(void **state)
     char path[96];
 
     (void)state;
-    keep("b", "nonsense: [");
-    (void)snprintf(path, sizeof path, "%s/default_a.yaml", dir);
+    keep("a", POOL("a", "gone"));
+    (void)snprintf(path, sizeof path, "%s/default_b.yaml", dir);
     assert_int_equal(symlink("gone", path), 0);
     refused[0] = '\0';
     assert_int_equal(
         wp_kept_pools_join(dir, manifest, NULL, note_refused, NULL, &err),
         WP_UNAVAILABLE);
     assert_int_equal(err.status, WP_UNAVAILABLE);
-    assert_non_null(strstr(err.msg, "default_a.yaml"));
+    assert_non_null(strstr(err.msg, "default_b.yaml"));
     assert_string_equal(refused, "");
     wp_manifest_destroy(manifest);
 }
