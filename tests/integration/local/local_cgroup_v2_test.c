@@ -303,6 +303,7 @@ alone(void)
     wp_cgroups_close(&groups);
     CHECK(!is_there(SERVICE "/wp") && !is_there(LEAF));
     CHECK(has(SERVICE, "cgroup.subtree_control", ""));
+    CHECK(groups.enabled == 0 && !groups.moved);
 }
 
 static void

@@ -534,6 +534,17 @@ test_none(void **state)
     tree_fini(&tree);
 }
 
+static void
+expect_not_plain(const struct tree *tree)
+{
+    struct wp_cgroups groups;
+
+    wp_cgroups_open(&groups, tree->mountinfo, tree->self, "/other.service",
+                    "wp");
+    assert_int_equal(groups.kind, WP_CGROUP_NONE);
+    assert_non_null(strstr(groups.reason, "other processes are in"));
+}
+
 /* A group that was given: who is in it makes room, and this process stays where
  * it is. */
 static void
@@ -566,7 +577,22 @@ test_v2_given(void **state)
     assert_int_equal(groups.kind, WP_CGROUP_V2);
     assert_string_equal(groups.trees[0].dir, group);
     assert_false(groups.moved);
+    assert_int_equal(groups.enabled, 0); /* It was on. */
     expect_in(leaf, "cgroup.procs", "4711");
+    /* No sandbox could be in one that is not plain. */
+    put_in(group, "cgroup.type", "domain invalid\n");
+    expect_not_plain(&tree);
+    put_in(group, "cgroup.type", "domain\n");
+    put_in(given, "cgroup.type", "domain threaded\n");
+    expect_not_plain(&tree);
+    put_in(given, "cgroup.type", "domain\n");
+    /* Who is in it cannot make room. */
+    (void)snprintf(text, sizeof text, "%s/cgroup.procs", leaf);
+    assert_int_equal(unlink(text), 0);
+    wp_cgroups_open(&groups, tree.mountinfo, tree.self, "/other.service", "wp");
+    assert_int_equal(groups.kind, WP_CGROUP_NONE);
+    assert_non_null(strstr(groups.reason, "cannot move to "));
+    assert_int_not_equal(access(leaf, F_OK), 0);
     wp_cgroups_open(&groups, tree.mountinfo, tree.self, "/no.service", "wp");
     assert_int_equal(groups.kind, WP_CGROUP_NONE);
     assert_non_null(strstr(groups.reason, "sandbox_cgroup: "));
