@@ -21,7 +21,7 @@ enum {
     BYTES = 64 << 10,
 };
 
-static char dir[64];
+static char dir[256];
 
 /* Of that age. */
 static void

@@ -21,9 +21,9 @@
 #include "local/walls/rootfs.h"
 #include "tests/support/base/temp_dir.h"
 
-static char dir[64];
-static char from[80];
-static char workspace[80];
+static char dir[256];
+static char from[272];
+static char workspace[272];
 static char why[WP_UNPACK_WHY_MAX];
 static uint8_t image[1 << 20];
 static size_t image_len;
@@ -54,7 +54,7 @@ tear_down(void **state)
 static const char *
 at(const char *base, const char *name)
 {
-    static char path[512];
+    static char path[1024];
 
     (void)snprintf(path, sizeof path, "%s/%s", base, name);
     return path;
