@@ -36,7 +36,6 @@ judge(struct wp_trust *trust, struct wp_trust_record *first,
     enum wp_status status;
     bool more;
 
-    first->n = 0;
     status = wp_trust_store_load(&trust->store, first, err);
     if (status != WP_OK && status != WP_NOT_FOUND) {
         return status;
