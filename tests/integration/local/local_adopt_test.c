@@ -38,6 +38,38 @@ expect_nothing_left(const struct local_rig *rig, uint32_t index, int outer,
     assert_false(adopt_rig_has_group(rig, index));
 }
 
+/* What a claim has left in a sandbox is its claim's alone: none of these is as
+ * its template says. */
+static void
+test_what_a_claim_has_made_its_own(void **state)
+{
+    static const char *const added[] = {"", "narrowed x\n",
+                                        "identity 60000 a\n", "volume t/a\n"};
+    static struct local_rig rig;
+    struct adopt_daemon daemon;
+
+    (void)state;
+    adopt_rig_init(&rig);
+    daemon = adopt_daemon_start(&rig, "4", "4");
+    adopt_daemon_kill(&daemon);
+    for (uint32_t i = 0; i < WP_ARRAY_LEN(added); i++) {
+        char path[160];
+        FILE *file;
+
+        adopt_rig_record_path(&rig, i, path);
+        file = fopen(path, "ae");
+        assert_non_null(file);
+        (void)fputs(added[i], file);
+        assert_int_equal(fclose(file), 0);
+    }
+    local_rig_start(&rig);
+    assert_int_equal(rig.sweep.adopted, WP_ARRAY_LEN(added));
+    for (uint32_t i = 0; i < WP_ARRAY_LEN(added); i++) {
+        assert_int_equal(adoption.current[i], i == 0);
+    }
+    local_rig_fini(&rig);
+}
+
 /* After kill -9: wanted ones serve on at the same place through all of it, the
  * rest goes, and the next daemon supervises as if they were its own. */
 static void
@@ -338,6 +370,8 @@ main(int argc, char **argv)
         cmocka_unit_test_teardown(test_left, adopt_rig_clean_up),
         cmocka_unit_test_teardown(test_nothing_outlives, adopt_rig_clean_up),
         cmocka_unit_test_teardown(test_template_changed, adopt_rig_clean_up),
+        cmocka_unit_test_teardown(test_what_a_claim_has_made_its_own,
+                                  adopt_rig_clean_up),
         cmocka_unit_test_teardown(test_supervised, adopt_rig_clean_up),
     };
 
