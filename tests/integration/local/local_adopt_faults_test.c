@@ -181,6 +181,41 @@ test_bad_records(void **state)
     local_rig_fini(&rig);
 }
 
+/* Two sandboxes never have one user: the second to say so goes. */
+static void
+test_a_user_that_another_has(void **state)
+{
+    static struct local_rig rig;
+    struct adopt_daemon daemon;
+    struct wp_record records[2];
+    char dir[160];
+    char text[16];
+    int outer[2];
+    int inner[2];
+
+    (void)state;
+    adopt_rig_init(&rig);
+    daemon = adopt_daemon_start(&rig, "2", "2");
+    for (uint32_t i = 0; i < 2; i++) {
+        local_rig_pids(&rig, i, &outer[i], &inner[i]);
+        (void)snprintf(dir, sizeof dir, "%s/sandboxes/p-0000000%u",
+                       rig.state_dir, i);
+        assert_true(wp_record_read(dir, &records[i]));
+    }
+    adopt_daemon_kill(&daemon);
+    (void)snprintf(text, sizeof text, "%u", records[0].host_uid);
+    adopt_rig_edit_record(&rig, 1, "host_uid", text);
+    local_rig_start(&rig);
+    if (records[0].host_uid == records[1].host_uid) {
+        assert_int_equal(rig.sweep.adopted, 2); /* They have none here. */
+    } else {
+        assert_int_equal(rig.sweep.adopted, 1);
+        assert_int_equal(rig.sweep.sandboxes, 1);
+        assert_true(local_rig_alive(inner[0]) != local_rig_alive(inner[1]));
+    }
+    local_rig_fini(&rig);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -189,6 +224,8 @@ main(int argc, char **argv)
                                   adopt_rig_clean_up),
         cmocka_unit_test_teardown(test_no_descriptors, adopt_rig_clean_up),
         cmocka_unit_test_teardown(test_bad_records, adopt_rig_clean_up),
+        cmocka_unit_test_teardown(test_a_user_that_another_has,
+                                  adopt_rig_clean_up),
     };
 
     if (argc == 4) {
