@@ -94,11 +94,11 @@ wp_history_save(const struct wp_history *history, void *out, size_t cap)
                            &part)) {
             break;
         }
-        room -= part.chunk->len - part.at + CHUNK_HEAD_MAX;
         if (part.at > 0) {
             n += put_part(to + n, &part);
             break;
         }
+        room -= part.chunk->len + CHUNK_HEAD_MAX;
     }
     for (uint32_t i = first; i < history->n_chunks; i++) {
         (void)end_that_fits(wp_history_chunk_at(history, i), SIZE_MAX, &part);

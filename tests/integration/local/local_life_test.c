@@ -203,6 +203,34 @@ test_healthy_too_late(void **state)
     local_rig_fini(&rig);
 }
 
+/* The answer's first line comes in pieces. */
+static void
+test_answer_in_pieces(void **state)
+{
+    static const char *const argv[] = {
+        "/usr/bin/python3", "-c",
+        "import socket,time\n"
+        "s=socket.create_server(('127.0.0.1',8080))\n"
+        "while True:\n"
+        "  c=s.accept()[0]; c.recv(999); c.sendall(b'HTTP/1.1')\n"
+        "  time.sleep(0.2)\n"
+        "  c.sendall(b' 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n')\n"
+        "  c.close()\n",
+        NULL};
+    static struct local_rig rig;
+
+    (void)state;
+    local_rig_init(&rig, argv);
+    rig.tmpl.probe = WP_READY_HTTP;
+    rig.tmpl.probe_path = "/";
+    local_rig_start_one(&rig);
+    local_rig_wait(&rig, 0, RIG_READY, PATIENCE_MS);
+    local_rig_destroy(&rig, 0);
+    local_rig_wait(&rig, 0, RIG_DESTROYED, PATIENCE_MS);
+    assert_int_equal(rig.slots[0].lost, 0);
+    local_rig_fini(&rig);
+}
+
 /* SIGKILL from outside, to process 1 or to bwrap, is noticed at once. */
 static void
 test_killed_is_noticed(void **state)
@@ -419,6 +447,7 @@ main(int argc, char **argv)
         cmocka_unit_test(test_never_ready),
         cmocka_unit_test(test_unhealthy),
         cmocka_unit_test(test_healthy_too_late),
+        cmocka_unit_test(test_answer_in_pieces),
         cmocka_unit_test(test_killed_is_noticed),
         cmocka_unit_test(test_deaf_is_noticed),
         cmocka_unit_test(test_destroy_during_readiness_check),
