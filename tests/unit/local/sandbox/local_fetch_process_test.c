@@ -1,6 +1,5 @@
 /* local/sandbox/fetch_process.c: the cache's directory, and what is started for
  * a run; a script stands for bubblewrap. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,6 +20,7 @@
 #include <cmocka.h>
 
 #include "local/sandbox/fetch_process.h"
+#include "tests/support/base/descriptors.h"
 #include "tests/support/base/temp_dir.h"
 
 enum {
@@ -442,20 +442,6 @@ tells_why_a_part_cannot_be_used(void **state)
     rig_fini(&rig);
 }
 
-static size_t
-descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    size_t n = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL) {
-        n++;
-    }
-    (void)closedir(dir);
-    return n;
-}
-
 static void
 what_cannot_start_leaves_no_descriptor(void **state)
 {
@@ -465,14 +451,14 @@ what_cannot_start_leaves_no_descriptor(void **state)
     (void)state;
     rig_init(&rig);
     begin(&rig);
-    before = descriptors();
+    before = descriptors_count();
     expect_refusal(&rig, &sweep, WP_UNAVAILABLE, "could not execute");
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(descriptors_count(), before);
     rig.process.bwrap_path = "/bin/true";
     rig.process.seccomp_path = rig.seccomp; /* There is none. */
     expect_refusal(&rig, &sweep, WP_RESOURCE_EXHAUSTED,
                    "no descriptors for a fetch");
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(descriptors_count(), before);
     rig_fini(&rig);
 }
 
@@ -492,7 +478,7 @@ lives_through_a_lack_of_descriptors(void **state)
     rig_init(&rig);
     rig.process.bwrap_path = "/bin/true";
     begin(&rig);
-    before = descriptors();
+    before = descriptors_count();
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
     for (rlim_t limit = 0; status != WP_OK; limit++) {
         struct rlimit low = {.rlim_cur = limit, .rlim_max = old.rlim_max};
@@ -509,12 +495,12 @@ lives_through_a_lack_of_descriptors(void **state)
             if (started.report_fd >= 0) {
                 assert_int_equal(close(started.report_fd), 0);
             }
-            assert_int_equal(descriptors(), before);
+            assert_int_equal(descriptors_count(), before);
         }
     }
     assert_true(failed > 8);
     finish(&rig, &started);
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(descriptors_count(), before);
     rig_fini(&rig);
 }
 

@@ -1,6 +1,5 @@
 /* tests/unit/local/walls/local_root_test.c - the root of a sandbox, made from
  * images that try to get out of theirs. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +15,7 @@
 #include <cmocka.h>
 
 #include "local/walls/rootfs.h"
+#include "tests/support/base/descriptors.h"
 
 /* DIR/image is what somebody made; DIR/outside must stay as it is; DIR/root is
  * what we make. */
@@ -250,38 +250,24 @@ test_plain_image(void **state)
     place_fini(&place);
 }
 
-static unsigned
-count_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL) {
-        count++;
-    }
-    (void)closedir(dir);
-    return count;
-}
-
 static void
 test_failures_keep_nothing_open(void **state)
 {
     struct place place;
     char to[160];
-    unsigned before;
+    size_t before;
 
     (void)state;
     place_init(&place);
     (void)snprintf(to, sizeof to, "%s/copy", place.dir);
     make_in_image(&place, "lib");
-    before = count_descriptors();
+    before = descriptors_count();
     /* A directory can be opened and not be read. */
     assert_int_equal(wp_file_copy(place.image, to, 0644, &place.err),
                      WP_UNAVAILABLE);
     assert_non_null(strstr(place.err.msg, "cannot write"));
     assert_int_equal(make(&place, "/lib/not/there"), WP_INVALID_ARGUMENT);
-    assert_int_equal(count_descriptors(), before);
+    assert_int_equal(descriptors_count(), before);
     place_fini(&place);
 }
 
@@ -290,11 +276,11 @@ test_failures_keep_nothing_open(void **state)
 static void
 expect_refused(struct place *place, enum wp_status status, const char *text)
 {
-    unsigned before = count_descriptors();
+    size_t before = descriptors_count();
 
     assert_int_equal(make(place, NULL), status);
     assert_non_null(strstr(place->err.msg, text));
-    assert_int_equal(count_descriptors(), before);
+    assert_int_equal(descriptors_count(), before);
 }
 
 static void
@@ -524,7 +510,7 @@ test_without_descriptors(void **state)
     struct place place;
     struct rlimit before;
     struct rlimit few;
-    unsigned open_before;
+    size_t open_before;
     unsigned failures = 0;
     int lowest;
 
@@ -533,7 +519,7 @@ test_without_descriptors(void **state)
     make_in_image(&place, "opt/tool");
     make_in_image(&place, "lib/here");
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    open_before = count_descriptors();
+    open_before = descriptors_count();
     lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_true(lowest >= 0);
     (void)close(lowest);
@@ -545,7 +531,7 @@ test_without_descriptors(void **state)
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
         status = make(&place, "/lib/here");
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-        assert_int_equal(count_descriptors(), open_before);
+        assert_int_equal(descriptors_count(), open_before);
         if (status == WP_OK) {
             assert_true(shows(&place, "/opt/tool"));
             break;

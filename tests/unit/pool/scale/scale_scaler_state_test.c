@@ -16,6 +16,19 @@
 #include "pool/scale/window.h"
 #include "tests/support/pool/scaler_world.h"
 
+/* Until what bursts need is learned. */
+static struct wp_scale_decision
+burst_often(struct world *w)
+{
+    struct wp_scale_decision last = {0};
+
+    for (int i = 0; i < 30; i++) {
+        (void)world_claims(w, 1, 200);
+        last = world_claims(w, 100, 0.02);
+    }
+    return last;
+}
+
 #define ASSERT_SAME(a, b, part)                                                \
     assert_memory_equal(&(a)->part, &(b)->part, sizeof(a)->part)
 
@@ -127,10 +140,7 @@ restart_learned(void **state)
     (void)state;
     world_start(&a);
     (void)world_decide(&a);
-    for (int i = 0; i < 30; i++) {
-        (void)world_claims(&a, 1, 200);
-        x = world_claims(&a, 100, 0.02);
-    }
+    x = burst_often(&a);
     assert_true(x.learned);
     /* A promise for one burst: its hundred claims, some of them missed. */
     assert_in_range(x.target, 80, 130);
@@ -257,10 +267,7 @@ all_that_was_seen(void **state)
     world_start(&a);
     world_start(&b);
     (void)world_decide(&a);
-    for (int i = 0; i < 30; i++) {
-        (void)world_claims(&a, 1, 200);
-        (void)world_claims(&a, 100, 0.02);
-    }
+    (void)burst_often(&a);
     for (int i = 0; i < 30; i++) {
         wp_scaler_on_ready(a.scaler, a.view.mono_ns,
                            a.view.mono_ns + (3 + i % 4) * S);
@@ -315,10 +322,7 @@ cells_that_cannot_be(void **state)
     (void)state;
     world_start(&a);
     (void)world_decide(&a);
-    for (int i = 0; i < 30; i++) {
-        (void)world_claims(&a, 1, 200);
-        (void)world_claims(&a, 100, 0.02);
-    }
+    (void)burst_often(&a);
     len = wp_scaler_save(a.scaler, a.view.mono_ns, a.view.wall_ns, bytes,
                          sizeof bytes);
     cell = find_cell(a.scaler, bytes, len);

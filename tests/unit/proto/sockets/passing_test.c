@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/sockets/passing.h"
+#include "tests/support/base/descriptors.h"
 
 enum {
     FDS_MAX = 8,
@@ -35,21 +35,6 @@ tear_down(void **state)
     (void)close(ends[0]);
     (void)close(ends[1]);
     return 0;
-}
-
-/* Open descriptors of this process, and the one that counts them. */
-static int
-count_open(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int n = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL) {
-        n++;
-    }
-    (void)closedir(dir);
-    return n;
 }
 
 /* As somebody may send who is not wp_passing_send. */
@@ -85,7 +70,7 @@ send_fds(const char *bytes, size_t len, int n)
 static void
 test_one(void **state)
 {
-    int before = count_open();
+    size_t before = descriptors_count();
     char got[16];
     struct stat sent;
     struct stat came;
@@ -108,14 +93,14 @@ test_one(void **state)
     assert_int_equal(passed, -1);
     assert_int_equal(wp_passing_receive(ends[1], got, sizeof got, &passed), -1);
     assert_int_equal(passed, -1);
-    assert_int_equal(count_open(), before);
+    assert_int_equal(descriptors_count(), before);
 }
 
 /* A buffer for one has room for two. */
 static void
 test_several(void **state)
 {
-    int before = count_open();
+    size_t before = descriptors_count();
     char got[16];
 
     (void)state;
@@ -127,7 +112,7 @@ test_several(void **state)
                          1);
         assert_true(passed >= 0);
         (void)close(passed);
-        assert_int_equal(count_open(), before);
+        assert_int_equal(descriptors_count(), before);
     }
 }
 
@@ -135,7 +120,7 @@ test_several(void **state)
 static void
 test_with_nothing(void **state)
 {
-    int before = count_open();
+    size_t before = descriptors_count();
     char got[16];
     int passed;
 
@@ -144,7 +129,7 @@ test_with_nothing(void **state)
     assert_int_equal(wp_passing_receive(ends[1], got, sizeof got, &passed), 0);
     assert_true(passed >= 0);
     (void)close(passed);
-    assert_int_equal(count_open(), before);
+    assert_int_equal(descriptors_count(), before);
 }
 
 int
