@@ -136,8 +136,8 @@ struct wp_local_events {
                   struct wp_slot_ref *ref);
     /* It has its turn and begins to start; NULL: nobody wants to know. */
     void (*on_started)(void *ctx, struct wp_slot_ref ref);
-    /* An identity for that sandbox, which is leased. Not WP_OK, and err: there
-     * is none. NULL: no claim asks for one. */
+    /* An identity for that sandbox, which is leased; one that was taken over
+     * may need its next one at once. Not WP_OK, and err: there is none. */
     enum wp_status (*sign)(void *ctx, struct wp_str sandbox,
                            struct wp_str audience, int64_t ttl_ms,
                            char token[WP_IDENTITY_TOKEN_MAX + 1],

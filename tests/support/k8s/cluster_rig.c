@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "k8s/backend/backend_impl.h"
+#include "k8s/bind/repositories.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "pool/leases/memory.h"
@@ -71,6 +72,11 @@ open_pools(struct wp_cluster_rig *rig, const struct wp_lease_store *store)
         (struct wp_cluster_core){.pools = rig->pools, .ctx = rig, .post = post};
 }
 
+static const struct wp_cluster_git no_repositories = {.remotes = "",
+                                                      .remotes_denied = "",
+                                                      .fetch_socket = "",
+                                                      .trust_files = ""};
+
 void
 wp_cluster_rig_init(struct wp_cluster_rig *rig, int replicas,
                     const struct wp_lease_store *store)
@@ -102,6 +108,13 @@ wp_cluster_rig_init(struct wp_cluster_rig *rig, int replicas,
             kinds[i], kinds[i] == WP_KIND_SANDBOX ? WP_LABEL_WARM_POOL : NULL);
         assert_non_null(rig->parts.stores[kinds[i]]);
     }
+    rig->parts.repositories = wp_repositories_create(
+        &(struct wp_repositories_config){.git = &no_repositories,
+                                         .base = rig->parts.base,
+                                         .api = rig->api,
+                                         .ns = "ns"},
+        &err);
+    assert_non_null(rig->parts.repositories);
     rig->backend = wp_cluster_backend_create(&rig->parts, &err);
     assert_non_null(rig->backend);
     rig->sync = wp_pool_sync_create(&rig->parts, rig->backend, &err);
@@ -133,6 +146,7 @@ wp_cluster_rig_fini(struct wp_cluster_rig *rig)
     wp_pools_check(rig->pools);
     wp_pools_destroy(rig->pools);
     wp_api_destroy(rig->api);
+    wp_repositories_destroy(rig->parts.repositories);
     wp_pool_sync_destroy(rig->sync);
     wp_cluster_backend_destroy(rig->backend);
     for (int i = 0; i < WP_KIND_COUNT; i++) {

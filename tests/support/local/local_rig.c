@@ -140,11 +140,26 @@ on_used(void *ctx, struct wp_slot_ref ref, int64_t ttl_ns)
     atomic_fetch_add(&rig->used, 1);
 }
 
+static enum wp_status
+sign_nothing(void *ctx, struct wp_str sandbox, struct wp_str audience,
+             int64_t ttl_ms, char token[WP_IDENTITY_TOKEN_MAX + 1],
+             int64_t *expires_wall_ms, struct wp_err *err)
+{
+    (void)ctx;
+    (void)sandbox;
+    (void)audience;
+    (void)ttl_ms;
+    (void)token;
+    (void)expires_wall_ms;
+    return wp_err_set(err, WP_FAILED_PRECONDITION, "nobody signs here");
+}
+
 void
 local_rig_start(struct local_rig *rig)
 {
-    const struct wp_local_events events = {
-        rig, on_ready, on_lost, on_destroyed, rig->adopt, NULL, NULL, on_used};
+    const struct wp_local_events events = {rig,          on_ready,   on_lost,
+                                           on_destroyed, rig->adopt, NULL,
+                                           sign_nothing, on_used};
     struct wp_err err = {.msg = ""};
 
     rig->local = wp_local_create(&rig->config, &err);
