@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "pool/backend.h"
+#include "pool/base/assert.h"
 #include "pool/base/compiler.h"
 #include "pool/base/status.h"
 #include "pool/base/str.h"
@@ -234,10 +235,11 @@ int64_t wp_slot_started_ns(const struct wp_slots *slots,
 
 bool wp_slot_edge_allowed(enum wp_slot_state from, enum wp_slot_state to);
 
-/* The hot fields. index < slots_max. */
+/* The hot fields. index < wp_slots_used_max. */
 static inline struct wp_slot *
 wp_slot_at(struct wp_slots *slots, uint32_t index)
 {
+    WP_DASSERT(index < wp_slots_used_max(slots));
     return &slots->hot[index];
 }
 
