@@ -72,10 +72,8 @@ open_pools(struct wp_cluster_rig *rig, const struct wp_lease_store *store)
         (struct wp_cluster_core){.pools = rig->pools, .ctx = rig, .post = post};
 }
 
-static const struct wp_cluster_git no_repositories = {.remotes = "",
-                                                      .remotes_denied = "",
-                                                      .fetch_socket = "",
-                                                      .trust_files = ""};
+static const struct wp_cluster_git no_repositories = {
+    .remotes = "", .remotes_denied = "", .fetch_socket = "", .trust_files = ""};
 
 void
 wp_cluster_rig_init(struct wp_cluster_rig *rig, int replicas,
