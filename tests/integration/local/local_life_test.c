@@ -182,7 +182,7 @@ test_healthy_too_late(void **state)
     rig.tmpl.probe = WP_READY_HTTP;
     rig.tmpl.probe_path = "/";
     local_rig_start(&rig);
-    local_rig_create(&rig, 0, 4000);
+    local_rig_create(&rig, 0, 10000);
     local_rig_wait(&rig, 0, RIG_LOST, PATIENCE_MS);
     assert_string_equal(rig.slots[0].reason,
                         "not healthy in time through its socket");

@@ -270,7 +270,7 @@ class ServerCase(unittest.TestCase):
 
     @classmethod
     def check_files(cls):
-        end = time.monotonic() + 5
+        end = time.monotonic() + DEADLINE_S
         while time.monotonic() < end and \
                 cls.server.lasting_files() != cls.server.files:
             time.sleep(0.01)

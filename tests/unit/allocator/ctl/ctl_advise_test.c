@@ -1,5 +1,5 @@
-/* Advice without a daemon: who waits for it is told how far it is, now and then,
- * and all rows are there in the end. */
+/* Advice without a daemon: who waits for it is told now and then how far it is.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -300,7 +300,8 @@ assert_upstream_fault(rig_script_fn script, const char *start)
 {
     rig.script = script;
     (void)rig_ask(rig.unix_listen, "GET /sandboxes/box-1/ HTTP/1.1\r\n"
-                                   "X-Sandbox-Timeout: 1\r\n\r\n");
+                                   "X-Sandbox-Timeout: 1\r\n"
+                                   "Connection: close\r\n\r\n");
     assert_begins(rig.answer, start);
 }
 
@@ -330,15 +331,11 @@ test_upstream_faults(void **state)
 static void
 test_timeouts_of_clients(void **state)
 {
-    int64_t begun_ns = wp_clock_mono_ns(wp_clock_system());
-
     (void)state;
-    rig.config.upstream_timeout_ns = 60 * WP_NS_PER_S;
+    rig.config.upstream_timeout_ns = 3600 * WP_NS_PER_S;
     rig_sandbox_start(script_silent);
     rig_start();
     assert_upstream_fault(script_silent, "HTTP/1.1 504 ");
-    assert_true(wp_clock_mono_ns(wp_clock_system()) - begun_ns <
-                30 * WP_NS_PER_S);
 }
 
 static void
