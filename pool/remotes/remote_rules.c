@@ -99,6 +99,10 @@ read_rule(struct wp_str word, bool denies, struct wp_remote_rule *out,
     out->tls = take_prefix(&word, WP_STR("https://"));
     out->plain = !out->tls && take_prefix(&word, WP_STR("http://"));
     if (!out->tls && !out->plain) {
+        if (memmem(word.ptr, word.len, "://", 3) != NULL) {
+            *why = "https:// or http:// expected in front, or neither";
+            return false;
+        }
         out->tls = true;
         out->plain = denies;
     }

@@ -105,8 +105,8 @@ test_bad_rules(void **state)
         const char *rule;
         const char *why;
     } bad[] = {
-        {"ssh://h/a", "a port from 1"},
-        {"file:///x", "a port from 1"},
+        {"ssh://h/a", "https:// or http:// expected"},
+        {"file:///x", "https:// or http:// expected"},
         {"https://", "a host was"},
         {"h:0", "a port from 1"},
         {"h:x", "a host was"},
