@@ -1,8 +1,8 @@
 /* pool/base/assert.h - checks for programming errors.
  *
  * WP_ASSERT stays on in release; it is never used on anything that came from
- * outside the process. WP_DASSERT is for checks whose cost is not O(1); it is
- * on in debug builds and in the simulation. */
+ * outside the process. WP_DASSERT is for checks whose cost is not O(1), or that
+ * every claim would pay for; it is on in debug builds and in the simulation. */
 #ifndef WP_BASE_ASSERT_H
 #define WP_BASE_ASSERT_H
 

@@ -260,8 +260,6 @@ def outcome(mutant, place, covered, known, options):
               ("sanitized ", [t for t in place.threads if t.name in names],
                place.tsan, SLOW * SLOW),
               ("", [t for t in every if t not in reach], place.dev, SLOW))
-    if not reach:
-        return "unreached"
     end = time.monotonic() + options.seconds
 
     def put(mistake):
@@ -271,6 +269,8 @@ def outcome(mutant, place, covered, known, options):
         put(True)
         if is_refused(path, place.dev):
             return "unbuilt"
+        if not reach:
+            return "unreached"
         for stage in stages:
             failed = first_of_stage(stage, put, place, covered, options, end)
             if failed is not None:

@@ -196,26 +196,6 @@ class Execute(ServerCase):
         wait_until(lambda: read_text(flag) == "x\n",
                    "a background writer that was not stopped by its pipe")
 
-    def test_leftovers_have_a_bound(self):
-        """The pipes of 64 are read on; those of more are closed."""
-        def pipes():
-            return sum(target.startswith("pipe:")
-                       for target in self.server.open_files())
-        def leave(_):
-            _, answer = self.server.execute(
-                "sh -c 'sleep 1000 2>/dev/null & echo $!'")
-            return int(answer["stdout"])
-        before = pipes()
-        with concurrent.futures.ThreadPoolExecutor(16) as pool:
-            pids = list(pool.map(leave, range(64)))
-        for _ in range(2):
-            self.assertEqual(pipes() - before, 64)
-            pids.append(leave(None))
-        self.assertEqual(pipes() - before, 64)
-        for pid in pids:
-            os.kill(pid, 9)
-        wait_until(lambda: pipes() == before, "the pipes' end")
-
     def test_closed_stdout(self):
         _, answer = self.server.execute("sh -c 'exec >&-; sleep 0.1; exit 4'")
         self.assertEqual(answer, {"stdout": "", "stderr": "", "exit_code": 4,
@@ -260,6 +240,35 @@ class Execute(ServerCase):
     def test_stdin_is_empty(self):
         _, answer = self.server.execute("cat")
         self.assertEqual(answer["exit_code"], 0)
+
+
+class Leftovers(ServerCase):
+    """Of a server whose pipes are only those of this test."""
+
+    def pipes(self):
+        return sum(target.startswith("pipe:")
+                   for target in self.server.open_files())
+
+    def leave(self, _=None):
+        _, answer = self.server.execute(
+            "sh -c 'sleep 1000 2>/dev/null & echo $!'")
+        return int(answer["stdout"])
+
+    def test_they_have_a_bound(self):
+        """The pipes of 64 are read on; those of more are closed."""
+        before = self.pipes()
+        pids = []
+        try:
+            with concurrent.futures.ThreadPoolExecutor(16) as pool:
+                pids += pool.map(self.leave, range(64))
+            for _ in range(2):
+                self.assertEqual(self.pipes() - before, 64)
+                pids.append(self.leave())
+            self.assertEqual(self.pipes() - before, 64)
+        finally:
+            for pid in pids:
+                os.kill(pid, 9)
+        wait_until(lambda: self.pipes() == before, "the pipes' end")
 
 
 class ExecuteLimit(ServerCase):

@@ -18,6 +18,7 @@
 #include "tests/support/base/temp_dir.h"
 
 enum {
+    NOBODY = 65534,
     PATH_BYTES = 800,
 };
 
@@ -195,20 +196,21 @@ refuses_what_is_no_file(void **state)
     end(f);
 }
 
-/* Of a folder in which nothing may be made. */
+/* Of a folder in which nothing may be made; root may, so it is nobody then. */
 static void
 leaves_alone_what_it_could_not_make(void **state)
 {
     struct fixture *f = begin("folder/name");
+    uid_t self = geteuid();
+    int status;
 
     (void)state;
-    assert_int_equal(mkdir(at(f, "folder"), 0500), 0);
-    if (access(at(f, "folder"), W_OK) == 0) { /* root may write anywhere. */
-        assert_int_equal(rmdir(at(f, "folder")), 0);
-        end(f);
-        skip();
-    }
-    assert_int_equal(wp_incoming_open(&f->file, &f->workspace), EACCES);
+    assert_int_equal(chmod(f->workspace.root, 0755), 0);
+    assert_int_equal(mkdir(at(f, "folder"), 0555), 0);
+    assert_int_equal(seteuid(self == 0 ? NOBODY : self), 0);
+    status = wp_incoming_open(&f->file, &f->workspace);
+    assert_int_equal(seteuid(self), 0);
+    assert_int_equal(status, EACCES);
     assert_string_equal(f->file.temp, "");
     wp_incoming_discard(&f->file);
     assert_int_equal(rmdir(at(f, "folder")), 0);

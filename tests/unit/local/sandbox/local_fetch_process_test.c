@@ -154,6 +154,7 @@ replaces_the_directory_of_another_user(void **state)
 
     (void)state;
     if (geteuid() != 0) {
+        print_message("SKIP: not root\n");
         skip();
     }
     rig_init(&rig);
@@ -360,6 +361,7 @@ a_run_has_the_fetching_users_rights(void **state)
 
     (void)state;
     if (geteuid() != 0) {
+        print_message("SKIP: not root\n");
         skip();
     }
     rig_init(&rig);
