@@ -8,6 +8,8 @@ import signal
 import subprocess
 import time
 
+from switched import told
+
 # A mistake in a signal's target must not reach beyond the test. The shell buries
 # what the test leaves behind, as init does; it would have it ignore SIGINT.
 WALL = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh",
@@ -60,10 +62,14 @@ class Test:
         test.folder = self.folder.replace(build, other)
         return test
 
-    def run(self, limit_s, stop=None, **environment):
-        """True: it passed, had to be left out, or was stopped."""
+    def run(self, limit_s, stop=None, switch=None, **environment):
+        """True: it passed, had to be left out, or was stopped. switch: the number
+        of the mistake that is made meanwhile."""
+        command = WALL + self.command
+        if switch is not None:
+            command = told(switch) + command
         with subprocess.Popen(
-                WALL + self.command, cwd=self.folder, stdin=subprocess.DEVNULL,
+                command, cwd=self.folder, stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 start_new_session=True,
                 env=dict(os.environ, **self.environment,

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes random small mistakes in the product, each alone in a copy of the tree,
-and runs the tests that execute the line: does one of them notice?
+"""Makes random small mistakes in the product, each alone, and runs the tests that
+execute the line: does one of them notice?
 
-    tests/mutation/mutate.py --seed 1                 120 of them, some 75 minutes
+    tests/mutation/mutate.py --seed 1                 120 of them, some 30 minutes
     tests/mutation/mutate.py --seed 1 --each 10       10 of each folder
     tests/mutation/mutate.py --count 20 --only pool/  of files that begin so
     tests/mutation/mutate.py --seed 1 --list          says which, runs nothing
@@ -14,14 +14,16 @@ run takes longer, to learn which test executes which line (gcov); a test is run
 for that again when it or the product has changed. Needs what tests/run.sh
 installs.
 
-A mistake meets the most special tests first, and at most --integration of those
-that start processes; then, what gcov does not see, the tests that run the
-programs inside of sandboxes; then all of these as the sanitizers build them,
-which see what is lost or read too far, and what threads do without a lock; at
-last the other tests that start processes. Three mistakes are tried side by side,
-in trees of their own, and the tests of each. It has survived when they are
-through, or when --seconds are over. --minutes bounds the whole run: what is not
-tried by then is counted as such.
+All mistakes are built into one copy of the tree, each behind a switch that the
+processes of one test are told (switched.py). A mistake meets the most special
+tests first, and at most --integration of those that start processes; then, what
+gcov does not see, the tests that run the programs inside of sandboxes; then all
+of these as the sanitizers build them, which see what is lost or read too far,
+and what threads do without a lock; at last the other tests that start processes.
+Three mistakes are tried side by side. One outside of functions, or in a function
+that cannot be copied, is built alone and tried at last, without sanitizers. A
+mistake has survived when they are through, or when --seconds are over. --minutes
+bounds the whole run: what is not tried by then is counted as such.
 
 Judged by people: a survivor may be a mistake that changes no behaviour. Those
 are listed in equivalent.txt beside this file (FILE: the mutated line) and not
@@ -29,7 +31,6 @@ counted. Exits with 1 when a survivor is not listed."""
 import argparse
 import json
 import os
-import queue
 import random
 import re
 import shlex
@@ -44,17 +45,18 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from coverage import learn
 from ctests import SIDE_BY_SIDE, names_of, tests_of
 from operators import mutations
+from switched import switched
 from tree import PRODUCT, ROOT, configure, copy_tree, ninja, product_files
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORK = os.path.join(ROOT, "build", "mutation")
-TREES = 3  # Mistakes that are tried side by side, each in a tree of its own.
+AT_ONCE = 3  # Mistakes that are tried side by side.
 LAST = os.path.join(WORK, "survived.json")
 TESTS = "^(unit|sim|fuzz|stress|integration)/"
 THREADS = "^(unit|stress|integration/lease_)"  # With the thread sanitizer.
 SLOW = 3  # A mutant may make a test this many times slower, and
 SLOW_S = 30  # so many seconds more, before it counts as noticed.
-BATCH = 8  # Tests that are built together.
+BATCH = 8  # Tests that are run side by side, at most.
 ROW = re.compile(r"^\s*\{.*\},?\s*$")
 # These run where no counts can be written: inside of a sandbox's walls.
 INSIDE = {
@@ -152,32 +154,42 @@ def inside(mutant, tests, reach):
             if test.name == name and test not in reach]
 
 
-def is_refused(path, build):
+def is_refused(mutant, place):
     """By the compiler, for whom every warning is an error as in every build of
     the product: a comparison that is always true, && beside || without
     parentheses, a function that nobody calls any more."""
-    for entry in json.loads(read(os.path.join(build, "compile_commands.json"))):
-        if entry["file"] == path:
-            return subprocess.run(
-                # What it sees of a buffer's end depends on the optimizer.
-                [*shlex.split(entry["command"]), "-O2", "-Werror", "-o",
-                 "/dev/null"],
-                cwd=entry["directory"], check=False,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL).returncode != 0
-    return False
+    name, number, _, line = mutant
+    path = os.path.join(place.tree, name)
+    beside = f"{path}.{threading.get_ident()}.c"  # Finds its headers there.
+    lines = read(path).split("\n")
+    lines[number - 1] = line
+    write(beside, "\n".join(lines))
+    try:
+        for entry in place.commands:
+            if entry["file"] == path:
+                command = [beside if word == path else word
+                           for word in shlex.split(entry["command"])]
+                return subprocess.run(
+                    # What it sees of a buffer's end depends on the optimizer.
+                    [*command, "-O2", "-Werror", "-o", "/dev/null"],
+                    cwd=entry["directory"], check=False,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL).returncode != 0
+        return False
+    finally:
+        os.unlink(beside)
 
 
 def limit_s(test, covered, slow):
     return slow * covered[test.name]["seconds"] + SLOW_S
 
 
-def suspect(tests, covered, slow):
+def suspect(tests, switch, covered, slow):
     """One that fails beside the others, which it ends, or None."""
     stop = threading.Event()
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        begun = {pool.submit(test.run, limit_s(test, covered, slow), stop): test
-                 for test in tests}
+        begun = {pool.submit(test.run, limit_s(test, covered, slow), stop,
+                             switch): test for test in tests}
         for done in as_completed(begun):
             if not done.result():
                 stop.set()
@@ -187,97 +199,67 @@ def suspect(tests, covered, slow):
     return None
 
 
-def failing(tests, covered, slow):
-    """The name of one that fails, alone too, or None."""
+def failing(tests, switch, covered, slow):
+    """One that fails, alone too, or None."""
     while tests:
-        test = suspect(tests, covered, slow)
-        if test is None:
-            return None
-        if not test.run(limit_s(test, covered, slow)):
-            return test.name
+        test = suspect(tests, switch, covered, slow)
+        if test is None or \
+                not test.run(limit_s(test, covered, slow), None, switch):
+            return test
         tests = [other for other in tests if other is not test]
     return None
 
 
-def first_to_fail(place, tests, build, covered, options, end, slow):
-    """"unbuilt", the name of a test that failed, or None."""
-    for at in range(0, len(tests), BATCH):
-        some = tests[at:at + BATCH]
-        goals = sorted({g for t in some for g in t.goals(build)})
-        if ninja(place.tree, build, goals, options.jobs).returncode != 0:
+def batches(tests):
+    """Most mistakes are noticed by the first test or never."""
+    size = 1
+    while tests:
+        yield tests[:size]
+        tests, size = tests[size:], min(2 * size, BATCH)
+
+
+def notices(stage, switch, place, covered, end):
+    """The name of the test that does, or None."""
+    kind, tests, build, slow = stage
+    for some in batches(tests):
+        if not place.build(build, some):
             return "unbuilt"
-        failed = failing(some, covered, slow)
-        if failed is not None or time.monotonic() > end:
-            return failed
+        test = failing(some, switch, covered, slow)
+        while test is not None:
+            # Under a sanitizer a library's own faults may make it fail always:
+            # then it has noticed nothing.
+            if kind == "" or test.run(limit_s(test, covered, slow)):
+                return kind + test.name
+            some = [other for other in some if other is not test]
+            test = failing(some, switch, covered, slow)
+        if time.monotonic() > end:
+            return None
     return None
 
 
-def passes_unchanged(test_name, tests, place, build, covered, options, slow):
-    """Does that test pass without any mistake in the tree? Under a sanitizer a
-    library's own faults may make it fail always. Known for all trees once one
-    has tried."""
-    key = (os.path.basename(build), test_name)
-    if key not in place.sound:
-        some = [test for test in tests if test.name == test_name]
-        goals = sorted({g for t in some for g in t.goals(build)})
-        place.sound[key] = \
-            ninja(place.tree, build, goals, options.jobs).returncode == 0 and \
-            failing(some, covered, slow) is None
-    return place.sound[key]
-
-
-def first_of_stage(stage, put, place, covered, options, end):
-    """As first_to_fail. Under a sanitizer a test that fails without the mistake,
-    too, has noticed nothing."""
-    kind, tests, build, slow = stage
-    while True:
-        put(True)
-        failed = first_to_fail(place, tests, build, covered, options, end, slow)
-        if kind == "" or failed in (None, "unbuilt"):
-            return failed
-        put(False)
-        if passes_unchanged(failed, tests, place, build, covered, options,
-                            slow):
-            return failed
-        tests = [test for test in tests if test.name != failed]
-
-
-def outcome(mutant, place, covered, known, options):
-    """"unbuilt", "unreached", "survived", or the name of a test that failed."""
-    name, number, _, line = mutant
-    path = os.path.join(place.tree, name)
-    whole = read(path)
-    lines = whole.split("\n")
-    lines[number - 1] = line
+def outcome(mutant, switch, place, covered, known, options):
+    """"unbuilt", "unreached", "survived", or the name of a test that failed.
+    switch: its number; None: it is in the tree, alone."""
     every = reaching(mutant, place.tests, covered, known)
     most = sum(not t.integration for t in every) + options.integration
     reach = every[:most]
     reach += inside(mutant, place.tests, reach)
+    if not reach:
+        return "unreached"
     names = {test.name for test in reach}
-    stages = (("", reach, place.dev, SLOW),
+    stages = [("", reach, place.dev, SLOW),
               ("sanitized ", [t for t in place.sanitized if t.name in names],
                place.asan, SLOW * SLOW),
               ("sanitized ", [t for t in place.threads if t.name in names],
                place.tsan, SLOW * SLOW),
-              ("", [t for t in every if t not in reach], place.dev, SLOW))
+              ("", [t for t in every if t not in reach], place.dev, SLOW)]
     end = time.monotonic() + options.seconds
-
-    def put(mistake):
-        write(path, "\n".join(lines) if mistake else whole)
-
-    try:
-        put(True)
-        if is_refused(path, place.dev):
-            return "unbuilt"
-        if not reach:
-            return "unreached"
-        for stage in stages:
-            failed = first_of_stage(stage, put, place, covered, options, end)
-            if failed is not None:
-                return failed if failed == "unbuilt" else stage[0] + failed
-        return "survived"
-    finally:
-        put(False)
+    for stage in stages:
+        if switch is not None or stage[0] == "":
+            found = notices(stage, switch, place, covered, end)
+            if found is not None:
+                return found
+    return "survived"
 
 
 # --- What comes of it ---
@@ -323,65 +305,107 @@ def report(results, known):
 
 
 class Place:
-    """A copy of the tree, its builds, and their tests."""
-
-    sound = {}  # passes_unchanged, for all trees.
+    """The copy of the tree, its builds, and their tests."""
 
     def __init__(self, tree, options, covered):
         self.tree = tree
-        self.dev = self.built("dev", options)
-        self.asan = self.built("asan", options,
-                               "-DWP_SANITIZE=address,undefined")
-        # Of this one only what a survivor needs.
+        self.jobs = options.jobs
+        self.building = threading.Lock()
+        self.dev = self.configured("dev")
+        self.asan = self.configured("asan", "-DWP_SANITIZE=address,undefined")
         self.tsan = self.configured("tsan", "-DWP_SANITIZE=thread")
-        self.tests = self.known(self.dev, options.tests, covered)
-        self.sanitized = self.known(self.asan, "^(unit|integration)/", covered)
-        threads = names_of(self.tsan, THREADS)
-        self.threads = [t.moved(self.dev, self.tsan)
-                        for t in self.known(self.dev, THREADS, covered)
-                        if t.name in threads]
-
-    @staticmethod
-    def known(build, pattern, covered):
-        return [t for t in tests_of(build, pattern) if t.name in covered]
+        self.commands = json.loads(read(os.path.join(
+            self.dev, "compile_commands.json")))
+        self.covered = covered
+        self.pattern = options.tests
+        self.tests = self.sanitized = self.threads = ()
 
     def configured(self, folder, *flags):
         return configure(self.tree, folder, "-DWP_BUILD_BENCH=OFF", *flags)
 
-    def built(self, folder, options, *flags):
-        build = self.configured(folder, *flags)
-        done = ninja(self.tree, build, [], options.jobs)
-        if done.returncode != 0:
-            raise SystemExit("cannot build:\n" + done.stdout[-3000:])
-        return build
+    def known(self, build, pattern):
+        return [t for t in tests_of(build, pattern) if t.name in self.covered]
+
+    def make(self):
+        """With what was switched in. For the thread sanitizer only what a
+        survivor needs is built, and then."""
+        for build in (self.dev, self.asan):
+            done = ninja(self.tree, build, [], self.jobs)
+            if done.returncode != 0:
+                raise SystemExit("cannot build:\n" + done.stdout[-3000:])
+        self.tests = self.known(self.dev, self.pattern)
+        self.sanitized = self.known(self.asan, "^(unit|integration)/")
+        threads = names_of(self.tsan, THREADS)
+        self.threads = [t.moved(self.dev, self.tsan)
+                        for t in self.known(self.dev, THREADS)
+                        if t.name in threads]
+
+    def build(self, build, tests):
+        """What these tests need, if a file has changed; false: it cannot be."""
+        goals = sorted({g for t in tests for g in t.goals(build)})
+        with self.building:
+            return ninja(self.tree, build, goals, self.jobs).returncode == 0
+
+
+def switch_in(mutants, tree):
+    """Those of {number: mutant} that got a switch in the tree."""
+    by_file, placed = defaultdict(dict), set()
+    for number, (name, at, _, line) in mutants.items():
+        by_file[name][number] = (at, line)
+    for name, mistakes in by_file.items():
+        path = os.path.join(tree, name)
+        text, some = switched(read(path), mistakes)
+        write(path, text)
+        placed |= some
+    return placed
+
+
+def try_alone(mutant, place, covered, known, options):
+    name, number, _, line = mutant
+    path = os.path.join(place.tree, name)
+    kept, lines = read(path), read(os.path.join(ROOT, name)).split("\n")
+    lines[number - 1] = line
+    write(path, "\n".join(lines))
+    try:
+        return outcome(mutant, None, place, covered, known, options)
+    finally:
+        write(path, kept)
 
 
 def try_all(chosen, options):
     """[(mutant, outcome)]"""
     end = time.monotonic() + 60 * options.minutes
-    trees = [os.path.join(WORK, f"tree{i or ''}") for i in range(TREES)]
+    tree = os.path.join(WORK, "tree")
     os.makedirs(WORK, exist_ok=True)
-    for tree in trees:
-        copy_tree(tree)
-    covered, known = learn(os.path.join(WORK, "coverage.json"), trees[0],
+    copy_tree(tree)
+    covered, known = learn(os.path.join(WORK, "coverage.json"), tree,
                            options.tests, options.jobs)
-    free = queue.SimpleQueue()
-    for tree in trees:
-        free.put(Place(tree, options, covered))
+    place = Place(tree, options, covered)
+    mutants, results = dict(enumerate(chosen)), {}
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for number, refused in enumerate(pool.map(
+                lambda mutant: is_refused(mutant, place), chosen)):
+            if refused:
+                results[number] = "unbuilt"
+    placed = switch_in({n: m for n, m in mutants.items() if n not in results},
+                       tree)
+    place.make()
 
-    def try_one(mutant):
-        place = free.get()
-        try:
-            if time.monotonic() >= end:
-                return "not tried"
-            result = outcome(mutant, place, covered, known, options)
-        finally:
-            free.put(place)
-        show(mutant, result)
-        return result
+    def try_one(number):
+        mutant = mutants[number]
+        if number not in results:
+            results[number] = \
+                "not tried" if time.monotonic() >= end else \
+                outcome(mutant, number, place, covered, known, options) \
+                if number in placed else \
+                try_alone(mutant, place, covered, known, options)
+        show(mutant, results[number])
 
-    with ThreadPoolExecutor(TREES) as pool:
-        return list(zip(chosen, pool.map(try_one, chosen)))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(try_one, sorted(placed)))
+    for number in sorted(set(mutants) - placed):
+        try_one(number)
+    return [(mutants[number], results[number]) for number in mutants]
 
 
 def main():
