@@ -9,9 +9,11 @@
 
 /* While leaving, how often it is looked whether all is quiet. */
 #define LOOK_NS (20 * WP_NS_PER_MS)
-/* How long destroying all sandboxes may take. */
-#define QUIET_NS (15 * WP_NS_PER_S)
-/* How long the lease store may take for what scalers have learned. */
+/* How long all of it may take after the calls: waiting for another daemon,
+ * saving, destroying all sandboxes. With the 5 s that the machine gets to stop
+ * these are the 20 s that the setting drain_grace tells of. */
+#define REST_NS (15 * WP_NS_PER_S)
+/* How long of that the lease store may take for what scalers have learned. */
 #define LEARNED_NS (2 * WP_NS_PER_S)
 /* Between the last answer and the end of its connection: for reading it. */
 #define ANSWERS_NS (50 * WP_NS_PER_MS)
@@ -35,15 +37,20 @@ hurried(int64_t wait_ns)
     return sig > 0;
 }
 
-/* Waits until is_over, at most for_ns. True when it had to be cut short. */
+static int64_t
+after(int64_t ns)
+{
+    return wp_time_add(wp_clock_mono_ns(wp_clock_system()), ns);
+}
+
+/* Waits until is_over, at most until end_ns. True when it had to be cut short.
+ */
 static bool
 wait_until(struct wp_daemon_leaving *l,
-           bool (*is_over)(struct wp_daemon_leaving *), int64_t for_ns)
+           bool (*is_over)(struct wp_daemon_leaving *), int64_t end_ns)
 {
-    int64_t end_ns = wp_time_add(wp_clock_mono_ns(wp_clock_system()), for_ns);
-
     while (!is_over(l)) {
-        if (wp_clock_mono_ns(wp_clock_system()) >= end_ns || hurried(LOOK_NS)) {
+        if (after(0) >= end_ns || hurried(LOOK_NS)) {
             return true;
         }
     }
@@ -152,12 +159,20 @@ learned_saved(struct wp_daemon_leaving *l)
     return wp_daemon_learned_saved(l->core);
 }
 
+static void
+await_learned(struct wp_daemon_leaving *l)
+{
+    int64_t end_ns = after(LEARNED_NS);
+
+    (void)wait_until(l, learned_saved, end_ns < l->end_ns ? end_ns : l->end_ns);
+}
+
 static bool
 end_all(struct wp_daemon_leaving *l)
 {
     wp_loop_call(l->core->loop, stop_pools, l);
-    (void)wait_until(l, learned_saved, LEARNED_NS);
-    if (wait_until(l, all_quiet, QUIET_NS)) {
+    await_learned(l);
+    if (wait_until(l, all_quiet, l->end_ns)) {
         wp_log_warn("not every sandbox was seen to end; the next start sweeps "
                     "what is left");
         return false;
@@ -190,10 +205,12 @@ rest_gone(struct wp_daemon_leaving *l)
 static bool
 leave_running(struct wp_daemon_leaving *l)
 {
-    bool clean = !wait_until(l, rest_gone, QUIET_NS);
     uint32_t leased = 0;
     uint32_t ready = 0;
+    bool clean;
 
+    await_learned(l);
+    clean = !wait_until(l, rest_gone, l->end_ns);
     for (uint32_t i = 0; i < wp_pools_count(l->core->pools); i++) {
         struct wp_pool_stats stats;
 
@@ -253,14 +270,12 @@ quit(struct wp_daemon_leaving *l)
 
 /* When all leave, the keeper ends what is to end; when it was over before the
  * last of the others left, that one does so as soon as the keeper is gone. Each
- * of them waits for that, and all but the first find nothing left. True when it
- * had to be cut short. */
+ * of them waits for that, and all but the first find nothing left. A keeper
+ * whose calls are not over yet is not waited for: it sees then that nobody
+ * stays. True when it had to be cut short. */
 static bool
-await_keeping(struct wp_daemon_leaving *l, int64_t lease_grace_ns)
+await_keeping(struct wp_daemon_leaving *l)
 {
-    int64_t for_ns =
-        wp_time_add(wp_time_add(l->core->conf->drain_grace, lease_grace_ns),
-                    QUIET_NS + LAST_CALLS_NS);
     bool hurry = false;
     struct wp_err err;
 
@@ -270,7 +285,7 @@ await_keeping(struct wp_daemon_leaving *l, int64_t lease_grace_ns)
         if (*l->follower == NULL) {
             *l->follower = wp_daemon_follow(&l->keeping, &err);
         }
-        hurry = *l->follower == NULL || wait_until(l, is_settled, for_ns);
+        hurry = *l->follower == NULL || wait_until(l, is_settled, l->end_ns);
     }
     wp_daemon_unfollow(l->follower);
     return hurry;
@@ -279,27 +294,33 @@ await_keeping(struct wp_daemon_leaving *l, int64_t lease_grace_ns)
 /* When calls are over: others may have come since, or died, or left without
  * being able to take over. True when this one may end what is to end. */
 static bool
-may_end(struct wp_daemon_leaving *l, int64_t lease_grace_ns, bool *hurry)
+may_end(struct wp_daemon_leaving *l, bool *hurry)
 {
     if (l->redis == NULL || l->cluster != NULL) {
         return !l->succeeded;
     }
     l->succeeded = wp_daemon_locks_others(l->keeping.locks) > 0;
-    *hurry = await_keeping(l, lease_grace_ns) || *hurry;
+    *hurry = await_keeping(l) || *hurry;
     l->succeeded = wp_daemon_locks_others(l->keeping.locks) > 0;
     return wp_daemon_is_keeper(l->core) && !l->succeeded;
 }
 
-/* True when it had to be cut short. */
+/* What it takes is not taken from the rest. True when it had to be cut short.
+ */
 static bool
 await_leases(struct wp_daemon_leaving *l, int64_t grace_ns)
 {
+    int64_t begun_ns = after(0);
+    bool hurry;
+
     if (grace_ns <= 0) {
         return false;
     }
     wp_log_info("draining: no new claims, leases live on",
                 wp_kv_ms("grace_ms", grace_ns));
-    return wait_until(l, no_leases, grace_ns);
+    hurry = wait_until(l, no_leases, wp_time_add(begun_ns, grace_ns));
+    l->end_ns = wp_time_add(l->end_ns, after(0) - begun_ns);
+    return hurry;
 }
 
 bool
@@ -328,21 +349,19 @@ wp_daemon_leave(struct wp_daemon_leaving *l, bool ends, int64_t lease_grace_ns,
     wp_log_info("leaving");
     wp_loop_call(l->core->loop, stop_watches, l);
     if (!hurry) {
-        hurry = wait_until(l, no_calls, l->core->conf->drain_grace) ||
+        hurry = wait_until(l, no_calls, after(l->core->conf->drain_grace)) ||
                 hurried(ANSWERS_NS);
     }
+    l->end_ns = after(REST_NS);
     wp_daemon_servers_drain(l->servers, hurry ? 0 : LAST_CALLS_NS);
     could = ends;
-    ends = may_end(l, asked ? lease_grace_ns : 0, &hurry) && asked;
+    ends = may_end(l, &hurry) && asked;
     *leaves_ready = !ends;
     if (ends && !could) {
         wp_loop_call(l->core->loop, end_idle, l);
         hurry = hurry || await_leases(l, lease_grace_ns);
     } else if (!ends) {
         wp_loop_call(l->core->loop, keep_leases, l);
-    }
-    if (!ends) {
-        (void)wait_until(l, learned_saved, LEARNED_NS);
     }
     return ends ? end_all(l) : leave_running(l);
 }

@@ -18,7 +18,9 @@ struct wp_daemon_leaving {
     struct wp_daemon_redis *redis;        /* NULL: none. */
     struct wp_daemon_keeping keeping;     /* To take over once more. */
     struct wp_daemon_follower **follower; /* Ended by leave. */
-    bool succeeded; /* Others go on with the sandboxes. Set by leave. */
+    /* Set by leave. */
+    bool succeeded; /* Others go on with the sandboxes. */
+    int64_t end_ns; /* Monotonic: then it goes, whatever is left. */
 };
 
 /* Ends claims and calls, then what is not to stay. ends: no lease and no
@@ -26,8 +28,8 @@ struct wp_daemon_leaving {
  * long leases may live on before, from an admin's Drain. *leaves_ready:
  * sandboxes that were ready run on. True when nothing else was left behind.
  * Of daemons that share sandboxes and leave at once, the last one ends what is
- * to end: if another one still makes them, it first takes over. Main thread.
- */
+ * to end: if another one still makes them, it first takes over. It takes
+ * lease_grace_ns, the drain_grace of calls, and 15 s at most. Main thread. */
 bool wp_daemon_leave(struct wp_daemon_leaving *leaving, bool ends,
                      int64_t lease_grace_ns, bool *leaves_ready);
 

@@ -170,12 +170,14 @@ class TakeOver(Rig):
         follower.wait_full(3)
         eventually(lambda: len(follower.sandboxes()) == 3, "no one too many")
 
-    def test_a_takeover_waits_for_the_store(self):
-        """To be told whose a sandbox is of which it has not heard."""
-        keeper = self.start("keeper").wait_full(3)
-        follower = self.start("follower").wait_full(3)
+    waits = "waiting for the lease store, to know whose the sandboxes are"
+
+    def take_over_without_redis(self, *flags):
+        """One that takes over, and has to be told whose a sandbox is of which
+        it has not heard; and its lease of another one."""
+        keeper = self.start("keeper", *flags).wait_full(3)
+        follower = self.start("follower", *flags).wait_full(3)
         lease = follower.claim("mine")
-        pids = follower.pids(lease.sandbox)
         follower.wait_full(3)
         known = set(follower.sandboxes())
         self.redis.stop()
@@ -187,15 +189,27 @@ class TakeOver(Rig):
         path = os.path.join(self.state, "sandboxes", unheard, "record")
         eventually(lambda: "\nready 1\n" in self.text(path), "it is ready")
         keeper.stop(signal.SIGKILL)
-        waits = "waiting for the lease store, to know whose the sandboxes are"
-        eventually(lambda: waits in follower.messages(), "it waits")
+        eventually(lambda: self.waits in follower.messages(), "it waits")
+        return follower, lease
+
+    def test_a_takeover_waits_for_the_store(self):
+        follower, lease = self.take_over_without_redis()
+        pids = follower.pids(lease.sandbox)
         self.redis.start()
         eventually(lambda: self.value(follower, "warmpool_keeper") == 1,
                    "took over")
         eventually(lambda: self.granted(renew, follower, lease), "renewed")
         self.assertEqual(follower.pids(lease.sandbox), pids)
         self.assertTrue(alive(pids["inner"]))
-        self.assertEqual(follower.messages().count(waits), 1)
+        self.assertEqual(follower.messages().count(self.waits), 1)
+
+    def test_a_stop_waits_for_the_store_and_not_as_long_as_for_calls(self):
+        """What nobody can tell of is left as it is."""
+        follower, lease = self.take_over_without_redis("--drain-grace=1h")
+        pids = follower.pids(lease.sandbox)
+        self.assertEqual(follower.stop(), 1, follower.messages())
+        self.assertIn("leaving everything as it is", follower.messages())
+        self.assertTrue(alive(pids["inner"]))
 
     def test_a_takeover_that_fails_says_why_and_goes_on(self):
         """What stands in its place is not the daemon's to remove."""
@@ -443,9 +457,10 @@ class Store(Rig):
 
     def test_a_drains_grace_where_the_others_leave_too(self):
         """Told to drain, it counts on the follower, which leaves while a call
-        is still under way: so the leases are its own to wait for after all."""
+        is still under way: so the leases are its own to wait for after all, and
+        the follower does not wait as long as for calls of its own."""
         keeper = self.start("keeper", "--drain-grace=1h").wait_full(3)
-        follower = self.start("follower").wait_full(3)
+        follower = self.start("follower", "--drain-grace=1h").wait_full(3)
         eventually(lambda: self.value(keeper, "warmpool_replicas") == 2,
                    "it knows of the follower")
         lease = keeper.claim("held", ttl_ms=600000)
