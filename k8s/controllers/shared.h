@@ -32,6 +32,10 @@ struct wp_parts {
     struct wp_verdicts *verdicts;
     struct wp_repositories *repositories;
     struct wp_identity_renewals *renewals;
+    /* There are keys that sign identities, and were none: claims may wait for
+     * one. The claim controller sets it; NULL: it is not there. */
+    void (*on_keys)(void *on_keys_ctx);
+    void *on_keys_ctx;
     uint64_t seed;
     /* This replica leads and the stores are synced: controllers may write. */
     bool active;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "k8s/bind/brings.h"
+#include "k8s/bind/claim_identity.h"
 #include "k8s/controllers/claim/cold.h"
 #include "k8s/controllers/claim/endings.h"
 #include "k8s/controllers/claim/orphans.h"
@@ -421,6 +422,28 @@ on_verdict(void *ctx, const struct wp_object *template_)
     }
 }
 
+static bool
+wake_unsigned(void *ctx, const struct wp_object *claim)
+{
+    if (wp_claim_identity_wants(claim) &&
+        strcmp(wp_claim_view(claim)->ready.reason, WP_REASON_BINDING) == 0) {
+        look_at(ctx, claim);
+    }
+    return true;
+}
+
+/* What waited for a key need not end its pause, which has grown meanwhile. */
+static void
+on_keys(void *ctx)
+{
+    struct wp_claim_controller *self = ctx;
+
+    if (self->parts->active) {
+        wp_store_walk(store_of(self, WP_KIND_SANDBOX_CLAIM), wake_unsigned,
+                      self);
+    }
+}
+
 /* --- Leading --- */
 
 static void
@@ -573,6 +596,8 @@ claim_create(struct wp_parts *parts, struct wp_err *err)
     if (parts->verdicts != NULL) {
         wp_verdicts_listen(parts->verdicts, on_verdict, self);
     }
+    parts->on_keys = on_keys;
+    parts->on_keys_ctx = self;
     return self;
 }
 

@@ -22,6 +22,7 @@ struct wp_identity_controller {
     const struct wp_cluster_identity *config;
     struct event *timer;
     bool complained;
+    bool has_keys; /* As of the latest look. */
 };
 
 static void
@@ -49,7 +50,8 @@ fail(struct wp_identity_controller *self, const struct wp_api_result *result)
                     wp_kv_str("message",
                               result->message != NULL ? result->message : ""));
     }
-    rest(self, passes ? AGAIN_NS : ROUND_NS);
+    /* Claims may wait for what is missing. */
+    rest(self, AGAIN_NS);
 }
 
 static struct wp_api_target
@@ -65,11 +67,16 @@ static void
 take(struct wp_identity_controller *self, const json_t *secret)
 {
     json_t *data = json_object_get(secret, "data");
+    bool had_keys = self->has_keys;
 
     self->complained = false;
+    self->has_keys = json_object_size(data) > 0;
     self->config->take(self->config->ctx, data);
+    if (self->has_keys && !had_keys && self->parts->on_keys != NULL) {
+        self->parts->on_keys(self->parts->on_keys_ctx);
+    }
     /* Whoever has none looks often: the leader is making the first. */
-    rest(self, json_object_size(data) > 0 ? ROUND_NS : AGAIN_NS);
+    rest(self, self->has_keys ? ROUND_NS : AGAIN_NS);
 }
 
 static void

@@ -331,6 +331,16 @@ class Objects(Signed):
         self.becomes("BindingFailed", "binding: identity: there is no key that "
                      "signs yet; try again", "c")
 
+    def test_the_secret_comes_later(self):
+        """The claim that waits for a key goes on."""
+        daemon = self.begin(secret=False)
+        self.serve_all()
+        self.bring(identity={"audience": AUDIENCE})
+        self.becomes("BindingFailed", "there is no key that signs yet", "c")
+        self.api.create("secrets", OWN_NS, SECRET)
+        self.wait_ready("c")
+        self.identity(daemon, assigned(self.api.get("sandboxclaims", NS, "c")))
+
     def test_the_next_leader_goes_on(self):
         daemon = self.begin()
         self.serve_all()
