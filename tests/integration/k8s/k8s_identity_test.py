@@ -199,8 +199,7 @@ class Calls(Signed):
         second = self.daemon(f"--sandbox-port={self.port}",
                              "--token-key-file=" + self.key,
                              "--identity-secret=" + SECRET)
-        eventually(lambda: os.path.exists(second.http_path) and
-                   self.keys(second), "its keys")
+        eventually(lambda: second.serves() and self.keys(second), "its keys")
         self.assertEqual(self.keys(daemon), self.keys(second))
         self.assertEqual(len(self.keys(daemon)), 1)
 

@@ -79,13 +79,17 @@ class Daemon:
         finally:
             connection.close()
 
-    def ready(self):
+    def serves(self):
+        """Its socket is there a moment before anybody listens on it."""
         try:
-            return self.get("/readyz")[0] == 200
+            return self.get("/readyz") is not None
         except OSError:
             if self.process.poll() is not None:
                 raise AssertionError("it ended: " + self.messages()) from None
             return False
+
+    def ready(self):
+        return self.serves() and self.get("/readyz")[0] == 200
 
     def kill(self):
         self.process.kill()
