@@ -348,7 +348,7 @@ wp_scaler_policy_print(const struct wp_scale_policy *policy)
     const char *key;
 
     for (unsigned i = 0; (key = wp_scale_policy_key(i)) != NULL; i++) {
-        char value[1024];
+        char value[WP_SCALE_VALUE_MAX];
 
         print = print * 31 + 1;
         if (wp_scale_policy_get(policy, wp_str_from(key), value,
