@@ -131,6 +131,8 @@ commit(void *self, struct wp_lease_op *op)
     struct wp_model_port *port = self;
 
     port->commits++;
+    /* Stores keep the records of each pool by themselves. */
+    WP_ASSERT(op->pool.len > 0 && op->pool_namespace.len > 0);
     if (!port->later) {
         return outcome(port, op);
     }

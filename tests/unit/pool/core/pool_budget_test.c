@@ -341,8 +341,119 @@ a_group_without_a_total_is_told(void **state)
     assert_int_equal(world->troubles, 1);
     assert_string_equal(world->group, "grope");
     assert_false(world->has_total);
+    assert_true(stats_of(world, "d").group_unknown);
+    assert_int_equal(stats_of(world, "d").budget, UINT32_MAX);
+    assert_false(stats_of(world, "a").group_unknown);
     want(world, "d", 60, "one");
     assert_int_equal(target_of(world, "d"), 60);
+    add(world, "e", "other");
+    assert_false(stats_of(world, "e").group_unknown);
+    assert_int_equal(stats_of(world, "e").budget, 7);
+    assert_string_equal(wp_pools_budget(world->pools, 0)->group, "other");
+    assert_int_equal(wp_pools_budget(world->pools, 1)->total, TOTAL);
+    assert_null(wp_pools_budget(world->pools, 2));
+}
+
+/* What each may have: what it asks for, and an equal part of what is left. */
+static void
+expect_budgets(struct world *world, uint32_t a, uint32_t b, uint32_t c)
+{
+    assert_int_equal(stats_of(world, "a").budget, a);
+    assert_int_equal(stats_of(world, "b").budget, b);
+    assert_int_equal(stats_of(world, "c").budget, c);
+}
+
+static void
+what_is_left_is_shared_equally(void **state)
+{
+    struct world *world = *state;
+    struct wp_err err;
+
+    advance(world, 10 * MS);
+    expect_budgets(world, 10, 10, 10);
+    want(world, "b", 5, "one");
+    expect_budgets(world, 9, 12, 9);
+    /* One more does not go into three. */
+    want(world, "b", 1, "two");
+    expect_budgets(world, 8, 12, 8);
+    want(world, "a", 18, "one");
+    expect(world, 18, 6, 2);
+    expect_budgets(world, 19, 7, 3);
+    /* All of it, to the last one. */
+    want(world, "c", 6, "one");
+    expect(world, 18, 6, 6);
+    expect_budgets(world, 18, 6, 6);
+    assert_int_equal(stats_of(world, "c").scale.reason, WP_SCALE_RESERVED);
+    want(world, "c", 1, "two");
+    expect_budgets(world, 18, 6, 6);
+    assert_int_equal(stats_of(world, "c").scale.reason, WP_SCALE_BUDGET);
+    assert_int_equal(
+        wp_pools_scale_cancel(world->pools, 0, WP_STR("one"), &err), WP_OK);
+    advance(world, 10 * MS);
+    expect_budgets(world, 7, 11, 12);
+    assert_int_equal(world->troubles, 0);
+}
+
+/* Floors by the clock that are the total, and then one more than that. */
+static void
+floors_count_where_they_all_fit(void **state)
+{
+    static const char *const floors[] = {"12", "9", "9"};
+    struct world *world = *state;
+    struct wp_err err;
+
+    want(world, "a", 40, "one");
+    for (uint32_t i = 0; i < 3; i++) {
+        struct wp_pool_spec spec;
+        char schedule[64];
+
+        spec = spec_of(i == 0 ? "a" : i == 1 ? "b" : "c", "group", "2");
+        (void)snprintf(schedule, sizeof schedule,
+                       "* * * * * for 1h at least %s", floors[i]);
+        assert_int_equal(wp_scale_policy_set(&spec.scale, WP_STR("schedule"),
+                                             wp_str_from(schedule), &err),
+                         WP_OK);
+        assert_int_equal(wp_pools_update(world->pools, i, &spec, &err), WP_OK);
+        advance(world, 10 * MS);
+    }
+    expect(world, 12, 9, 9);
+    expect_budgets(world, 12, 9, 9);
+    assert_int_equal(wp_pools_set_target(world->pools, 2, 10, &err), WP_OK);
+    advance(world, 10 * MS);
+    /* The hand has its own; the mins come first, and worth decides the rest. */
+    expect(world, 18, 2, 10);
+    assert_int_equal(world->troubles, 0);
+}
+
+/* Sharing costs: it is done at once, and again after a pause. */
+static void
+is_shared_again_after_a_pause(void **state)
+{
+    struct world *world = *state;
+    int64_t began_ns;
+    struct wp_err err;
+
+    advance(world, S);
+    began_ns = world->clock.now_mono_ns;
+    assert_int_equal(wp_pools_scale_reserve(world->pools, 0, WP_STR("one"), 8,
+                                            world->clock.now_wall_ns,
+                                            world->clock.now_wall_ns + S, &err),
+                     WP_OK);
+    settle(world);
+    expect_budgets(world, 14, 8, 8);
+    assert_int_equal(wp_pools_scale_reserve(world->pools, 0, WP_STR("two"), 3,
+                                            world->clock.now_wall_ns,
+                                            world->clock.now_wall_ns + S, &err),
+                     WP_OK);
+    settle(world);
+    expect_budgets(world, 14, 8, 8);
+    assert_int_equal(wp_pools_run(world->pools), began_ns + MS);
+    wp_clock_manual_advance(&world->clock, MS - 1);
+    settle(world);
+    expect_budgets(world, 14, 8, 8);
+    wp_clock_manual_advance(&world->clock, 1);
+    settle(world);
+    expect_budgets(world, 16, 7, 7);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -357,6 +468,9 @@ main(void)
         TEST(mins_that_are_too_many_are_told),
         TEST(who_leaves_gives_back),
         TEST(a_group_without_a_total_is_told),
+        TEST(what_is_left_is_shared_equally),
+        TEST(floors_count_where_they_all_fit),
+        TEST(is_shared_again_after_a_pause),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

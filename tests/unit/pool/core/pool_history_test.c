@@ -442,11 +442,157 @@ counts_leases_over_before_they_were_asked_for(void **state)
     replica_close(&a);
 }
 
+/* --- All that a scaler is told --- */
+
+static const char *const kind_words[WP_HISTORY_KIND_COUNT] = {
+    [WP_HISTORY_CLAIMS] = "claims",     [WP_HISTORY_READY] = "ready",
+    [WP_HISTORY_GAP] = "gap",           [WP_HISTORY_BEGIN] = "begin",
+    [WP_HISTORY_POLICY] = "policy",     [WP_HISTORY_REPLICAS] = "replicas",
+    [WP_HISTORY_CLOCK] = "clock",       [WP_HISTORY_UNSEEN] = "unseen",
+    [WP_HISTORY_RESTORED] = "restored", [WP_HISTORY_RESERVED] = "reserved",
+    [WP_HISTORY_CANCELLED] = "cancel",  [WP_HISTORY_STEP] = "step",
+    [WP_HISTORY_AT_ONCE] = "at once",
+};
+
+/* One line for each event; times from the first one on. Of a policy, whether it
+ * is another one than the last. */
+static void
+tell(struct wp_history *history, char *out, size_t cap)
+{
+    struct wp_history_cursor cursor;
+    struct wp_history_event e;
+    int64_t first_ns = -1;
+    uint32_t policy = 0;
+    size_t len = 0;
+
+    wp_history_first(history, &cursor);
+    while (wp_history_next(&cursor, &e)) {
+        first_ns = first_ns < 0 ? e.wall_ns : first_ns;
+        len += (size_t)snprintf(out + len, cap - len, "%lld %s",
+                                (long long)((e.wall_ns - first_ns) / MS),
+                                kind_words[e.kind]);
+        assert_true(len < cap - 200);
+        if (e.kind == WP_HISTORY_POLICY) {
+            len += (size_t)sprintf(out + len, " %s",
+                                   e.n == policy ? "same" : "other");
+            policy = e.n;
+        } else if (e.kind != WP_HISTORY_STEP && e.kind != WP_HISTORY_CLOCK) {
+            len += (size_t)sprintf(out + len, " %u", e.n);
+        }
+        if (e.missed > 0) {
+            len += (size_t)sprintf(out + len, " missed %u", e.missed);
+        }
+        if (e.lead_ns > 0) {
+            len += (size_t)sprintf(out + len, " lead %lld",
+                                   (long long)(e.lead_ns / MS));
+        }
+        if (e.clock_ns > 0) {
+            len += (size_t)sprintf(out + len, " clock %lld",
+                                   (long long)((e.clock_ns - first_ns) / MS));
+        }
+        if (e.until_ns > 0) {
+            len += (size_t)sprintf(out + len, " %lld to %lld",
+                                   (long long)((e.from_ns - first_ns) / MS),
+                                   (long long)((e.until_ns - first_ns) / MS));
+        }
+        out[len++] = '\n';
+    }
+    out[len] = '\0';
+    wp_history_destroy(history);
+}
+
+static enum wp_status
+reserve(struct wp_rig *rig, const char *id, uint32_t n, int64_t in_ns)
+{
+    int64_t now_ns = rig->clock.now_wall_ns;
+
+    return wp_pools_scale_reserve(rig->pools, 0, wp_str_from(id), n,
+                                  now_ns + in_ns, now_ns + 2 * in_ns, NULL);
+}
+
+/* In the order in which it is told, and nothing twice. */
+static void
+records_all_that_its_scaler_is_told(void **state)
+{
+    struct wp_pool_spec spec = spec_of("99%");
+    struct wp_pool_stats stats;
+    static char text[8192];
+    struct wp_rig rig;
+
+    (void)state;
+    spec.create_inflight_max = 7;
+    wp_rig_init(&rig, 64, 2, &spec);
+    rig.backend.ready = WP_FAKE_READY_DELAYED;
+    rig.backend.ready_delay_ns = 300 * MS;
+    for (int i = 0; i < 3; i++) {
+        claim(&rig);
+    }
+    wp_rig_advance(&rig, 300 * MS);
+    assert_int_equal(reserve(&rig, "a", 4, 100 * S), WP_OK);
+    assert_int_equal(reserve(&rig, "b", 5, 200 * S), WP_OK);
+    wp_rig_advance(&rig, 100 * MS);
+    /* Said again, it is the same one. */
+    rig.clock.now_wall_ns -= 100 * MS;
+    assert_int_equal(reserve(&rig, "b", 5, 200 * S), WP_OK);
+    rig.clock.now_wall_ns += 100 * MS;
+    assert_int_equal(wp_pools_scale_cancel(rig.pools, 0, WP_STR("b"), NULL),
+                     WP_OK);
+    wp_rig_advance(&rig, 50 * MS);
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 4, NULL), WP_OK);
+    wp_rig_advance(&rig, 50 * MS);
+    stats = wp_rig_stats(&rig);
+    stats.spec.target = stats.replicas;
+    stats.spec.create_inflight_max = 9;
+    assert_int_equal(wp_pools_update(rig.pools, 0, &stats.spec, NULL), WP_OK);
+    wp_rig_advance(&rig, 50 * MS);
+    assert_int_equal(wp_scale_policy_set(&stats.spec.scale, WP_STR("min"),
+                                         WP_STR("3"), NULL),
+                     WP_OK);
+    assert_int_equal(wp_pools_update(rig.pools, 0, &stats.spec, NULL), WP_OK);
+    wp_rig_advance(&rig, 50 * MS);
+    rig.clock.now_wall_ns += 20 * S;
+    wp_rig_advance(&rig, 50 * MS);
+    claim(&rig);
+    wp_rig_advance(&rig, 10 * MS);
+    claim(&rig);
+    claim(&rig);
+    wp_rig_advance(&rig, 700 * MS);
+    tell(wp_pools_history(rig.pools, 0), text, sizeof text);
+    assert_string_equal(text, "0 begin 2 clock 0\n"
+                              "0 policy other\n"
+                              "0 at once 7\n"
+                              "0 step\n"
+                              "0 ready 0\n"
+                              "0 ready 0\n"
+                              "300 claims 3 missed 1\n"
+                              "300 reserved 4 100300 to 200300\n"
+                              "300 reserved 5 200300 to 400300\n"
+                              "400 step\n"
+                              "400 cancel 1\n"
+                              "450 step\n"
+                              "500 replicas 4\n"
+                              "500 step\n"
+                              "550 at once 9\n"
+                              "550 step\n"
+                              "550 policy other\n"
+                              "600 step\n"
+                              "600 ready 0 lead 300\n"
+                              "600 ready 0 lead 300\n"
+                              "650 clock clock 20650\n"
+                              "650 step\n"
+                              "660 claims 1\n"
+                              "1360 claims 2 missed 1\n"
+                              "1360 ready 0 lead 858\n"
+                              "1360 ready 0 lead 858\n");
+    wp_rig_fini(&rig);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_without_an_objective),
+        cmocka_unit_test(records_all_that_its_scaler_is_told),
         cmocka_unit_test(many_lead_times_are_thinned),
         cmocka_unit_test_setup(survives_a_kill, replica_set_up),
         cmocka_unit_test_setup(survives_a_kill_without_an_objective,

@@ -405,7 +405,10 @@ waits_for_the_snapshot_but_not_for_ever(void **state)
         assert_int_equal(wp_fake_backend_counts(&a.backend).creates, 0);
         wp_clock_manual_advance(&replica_clock, 100 * MS);
     }
-    wp_clock_manual_advance(&replica_clock, 200 * MS);
+    wp_clock_manual_advance(&replica_clock, 100 * MS - 1);
+    assert_int_equal(wp_pools_run(a.pools), replica_clock.now_mono_ns + 1);
+    assert_int_equal(wp_fake_backend_counts(&a.backend).creates, 0);
+    wp_clock_manual_advance(&replica_clock, 1);
     (void)wp_pools_run(a.pools);
     assert_int_equal(wp_fake_backend_counts(&a.backend).creates, 3);
     replica_store.ports[0].later = false;
@@ -567,6 +570,54 @@ what_was_learned_is_saved_when_it_leaves(void **state)
     replica_close(&a);
 }
 
+/* What changed is saved once a minute; what somebody asked for, at once. */
+static void
+is_saved_each_minute(void **state)
+{
+    uint32_t saved;
+    int64_t wall_ns;
+    struct wp_err err;
+
+    (void)state;
+    replica_policy = policy_of(1, 12);
+    replica_open(&a, 0, 1, true);
+    replica_settle(&a);
+    work(&a, 0, 1);
+    wp_clock_manual_advance(&replica_clock, 60 * S);
+    replica_settle(&a);
+    saved = replica_store.snapshots;
+    assert_true(saved > 0);
+    /* Nothing is new. */
+    wp_clock_manual_advance(&replica_clock, 300 * S);
+    replica_settle(&a);
+    assert_int_equal(replica_store.snapshots, saved);
+    wall_ns = replica_clock.now_wall_ns;
+    assert_int_equal(wp_pools_scale_reserve(a.pools, 0, WP_STR("r"), 2,
+                                            wall_ns + 600 * S,
+                                            wall_ns + 900 * S, &err),
+                     WP_OK);
+    replica_settle(&a);
+    assert_int_equal(replica_store.snapshots, saved + 1);
+    assert_int_equal(wp_pools_scale_cancel(a.pools, 0, WP_STR("s"), &err),
+                     WP_NOT_FOUND);
+    assert_string_equal(err.msg,
+                        "id: the pool has no reservation 's', or it is over");
+    replica_settle(&a);
+    assert_int_equal(replica_store.snapshots, saved + 1);
+    work(&a, 1, 1);
+    wp_clock_manual_advance(&replica_clock, 59900 * MS - 1);
+    replica_settle(&a);
+    assert_int_equal(replica_store.snapshots, saved + 1);
+    wp_clock_manual_advance(&replica_clock, 1);
+    replica_settle(&a);
+    assert_int_equal(replica_store.snapshots, saved + 2);
+    assert_int_equal(wp_pools_scale_cancel(a.pools, 0, WP_STR("r"), &err),
+                     WP_OK);
+    replica_settle(&a);
+    assert_int_equal(replica_store.snapshots, saved + 3);
+    replica_close(&a);
+}
+
 /* Claims at a follower count once, and only the keeper scales. */
 static void
 keeper_hears_of_claims_at_others(void **state)
@@ -629,6 +680,7 @@ main(void)
         cmocka_unit_test_setup(removed_pool_forgets_the_hand, replica_set_up),
         cmocka_unit_test_setup(what_was_learned_is_saved_when_it_leaves,
                                replica_set_up),
+        cmocka_unit_test_setup(is_saved_each_minute, replica_set_up),
         cmocka_unit_test_setup(keeper_hears_of_claims_at_others,
                                replica_set_up_shared),
     };
