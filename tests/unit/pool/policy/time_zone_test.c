@@ -398,6 +398,160 @@ test_damaged_files(void **state)
     assert_non_null(strstr(err.msg, "leap seconds"));
 }
 
+/* A file of one block with these counts, a change and what else they ask for. */
+static struct bytes
+counted(uint32_t isutc, uint32_t isstd, uint32_t times, uint32_t types,
+        uint32_t chars)
+{
+    struct bytes b = {.len = 0};
+
+    add(&b, "TZif", 4);
+    add_be(&b, 0, 8);
+    add_be(&b, 0, 8);
+    add_be(&b, isutc, 4);
+    add_be(&b, isstd, 4);
+    add_be(&b, 0, 4);
+    add_be(&b, times, 4);
+    add_be(&b, types, 4);
+    add_be(&b, chars, 4);
+    for (uint32_t i = 0; i < times && i < 3; i++) {
+        add_be(&b, 1000 + i, 4);
+    }
+    for (uint32_t i = 0; i < times && i < 3; i++) {
+        add_be(&b, i % 2, 1);
+    }
+    for (uint32_t i = 0; i < types && i < 3; i++) {
+        add_be(&b, (i + 1) * HOUR, 4);
+        add_be(&b, 0, 2);
+    }
+    add_be(&b, 0, 4);
+    add_be(&b, 0, 4);
+    return b;
+}
+
+static void
+refuse(struct bytes b, const char *what)
+{
+    struct wp_time_zone *zone;
+    struct wp_err err;
+    char expected[128];
+
+    (void)snprintf(expected, sizeof expected,
+                   "not a zone file, or a damaged one: %s", what);
+    assert_int_equal(parse(&b, &zone, &err), WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, expected);
+    assert_null(zone);
+}
+
+static void
+take(struct bytes b)
+{
+    struct wp_time_zone *zone;
+    struct wp_err err;
+
+    if (parse(&b, &zone, &err) != WP_OK) {
+        fail_msg("%s", err.msg);
+    }
+    assert_int_equal(offset_of(zone, 999), HOUR);
+    wp_time_zone_destroy(zone);
+}
+
+/* Each bound, at it and one beyond. */
+static void
+test_bounds_of_files(void **state)
+{
+    struct bytes b;
+
+    (void)state;
+    take(counted(0, 0, 3, 2, 4));
+    take(counted(2, 2, 3, 2, 4));
+    refuse(counted(1, 0, 3, 2, 4), "counts that cannot be");
+    refuse(counted(0, 3, 3, 2, 4), "counts that cannot be");
+    refuse(counted(0, 0, 0, 0, 4), "counts that cannot be");
+    take(counted(0, 0, 0, 1, 4));
+    refuse(counted(0, 0, 8193, 2, 4), "counts that cannot be");
+    refuse(counted(0, 0, 8192, 2, 4), "it ends too early");
+    refuse(counted(0, 0, 3, 257, 4), "counts that cannot be");
+    refuse(counted(0, 0, 3, 256, 4), "it ends too early");
+    refuse(counted(0, 0, 3, 2, 4097), "counts that cannot be");
+    refuse(counted(0, 0, 3, 2, 4096), "it ends too early");
+    /* All that is there is asked for, and then one more. */
+    take(counted(2, 2, 3, 2, 4));
+    b = counted(0, 0, 3, 2, 8);
+    take(b);
+    b.len--;
+    refuse(b, "it ends too early");
+    b = counted(0, 0, 3, 2, 4);
+    b.at[44 + 12] = 1;
+    take(counted(0, 0, 3, 2, 4));
+    b.at[44 + 12 + 1] = 2;
+    refuse(b, "a change to a type that is not there");
+    b = counted(0, 0, 3, 2, 4);
+    b.at[44 + 7] = b.at[44 + 3];
+    refuse(b, "times that go back");
+    b = counted(0, 0, 3, 2, 4);
+    b.at[0] = 'U';
+    refuse(b, "no header");
+    b.len = 43;
+    refuse(b, "its length");
+}
+
+/* Offsets are less than or as much as the bound, either way. */
+static void
+test_bounds_of_offsets(void **state)
+{
+    static const struct {
+        int32_t offset_s;
+        bool taken;
+    } rows[] = {
+        {WP_ZONE_OFFSET_MAX_S, true},
+        {WP_ZONE_OFFSET_MAX_S + 1, false},
+        {-WP_ZONE_OFFSET_MAX_S, true},
+        {-WP_ZONE_OFFSET_MAX_S - 1, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct bytes b = counted(0, 0, 3, 2, 4);
+        uint32_t offset_s = (uint32_t)rows[i].offset_s;
+
+        /* Of the second type. */
+        for (unsigned k = 0; k < 4; k++) {
+            b.at[44 + 12 + 3 + 6 + k] = (uint8_t)(offset_s >> (24 - 8 * k));
+        }
+        if (rows[i].taken) {
+            struct wp_time_zone *zone;
+            struct wp_err err;
+
+            assert_int_equal(parse(&b, &zone, &err), WP_OK);
+            assert_int_equal(offset_of(zone, 1001), rows[i].offset_s);
+            assert_int_equal(offset_of(zone, 1002), HOUR);
+            wp_time_zone_destroy(zone);
+        } else {
+            refuse(b, "an offset of more than a day");
+        }
+    }
+}
+
+static void
+test_footers(void **state)
+{
+    struct bytes b;
+
+    (void)state;
+    refuse(made('2', ""), "no footer");
+    refuse(made('2', "AAA-1\n"), "no footer");
+    refuse(made('2', "\nAAA-1"), "a footer that does not end");
+    refuse(made('2', "\n"), "a footer that does not end");
+    refuse(made('2', "\nAA-1\n"), "the rule in its footer");
+    take(made('2', "\nAAA-1\n"));
+    take(made('2', "\n\n"));
+    /* The second block is the one that counts, and has to be there. */
+    b = made('\0', "");
+    b.at[4] = '2';
+    refuse(b, "no header");
+}
+
 /* What lies in the directory is not always a zone. */
 static void
 test_odd_files(void **state)
@@ -441,6 +595,9 @@ main(void)
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_summer_all_year),
         cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_bounds_of_files),
+        cmocka_unit_test(test_bounds_of_offsets),
+        cmocka_unit_test(test_footers),
         cmocka_unit_test(test_odd_files),
     };
 
