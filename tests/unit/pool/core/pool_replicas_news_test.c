@@ -195,6 +195,51 @@ a_renewal_overtakes_an_expiry(void **state)
     replica_close(&a);
 }
 
+/* A keeper that has not heard of a renewal: the store does not let it expire
+ * the lease, and tells until when it lasts. */
+static void
+an_expiry_that_is_refused_tells_the_deadline(void **state)
+{
+    struct wp_claim_info renewed;
+    struct wp_claim_info info;
+    struct wp_rig_claim c;
+    struct replica a;
+    struct replica b;
+    uint32_t commits;
+
+    (void)state;
+    replica_history_max = 0;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK); /* For 60 s. */
+    replica_settle_both(&a, &b);
+    wp_clock_manual_advance(&replica_clock, 50 * WP_NS_PER_S);
+    assert_int_equal(replica_change(&b, &c, true, NULL), WP_OK); /* 120 s. */
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &renewed),
+                     WP_OK);
+    replica_store.ports[0].n_feed = 0;
+    wp_clock_manual_advance(&replica_clock, 20 * WP_NS_PER_S);
+    replica_settle(&a);
+    assert_int_equal(wp_pools_get(a.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_int_equal(info.deadline_wall_ms, renewed.deadline_wall_ms);
+    assert_int_equal(info.fence, renewed.fence);
+    assert_int_equal(replica_stats(&a).leased, 1);
+    assert_int_equal(replica_stats(&a).expired_total, 0);
+    /* It does not ask again before that. */
+    commits = replica_store.ports[0].commits;
+    wp_clock_manual_advance(&replica_clock, 90 * WP_NS_PER_S);
+    replica_settle(&a);
+    assert_int_equal(replica_store.ports[0].commits, commits);
+    wp_clock_manual_advance(&replica_clock, 20 * WP_NS_PER_S);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_stats(&a).leased, 0);
+    assert_int_equal(replica_stats(&a).expired_total, 1);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 /* A release at one replica, and the same id at the other before it has heard
  * of that: what is over is not shown. */
 static void
@@ -329,6 +374,8 @@ main(void)
         cmocka_unit_test_setup(an_offer_in_doubt_costs_no_slot,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_renewal_overtakes_an_expiry,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(an_expiry_that_is_refused_tells_the_deadline,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_repeat_is_not_shown_what_is_over,
                                replica_set_up_shared),

@@ -159,6 +159,64 @@ test_breaker_opens_and_closes(void **state)
     expect_plan(&refill, view, 8, 0, WP_TIME_NEVER);
 }
 
+/* Sandboxes that become ready and die soon: they open the breaker as failures
+ * do, and it closes when one has lived, not when one is ready. */
+static void
+test_young_deaths(void **state)
+{
+    struct wp_refill refill;
+    struct wp_refill_view view = view_of(8, 0, 0, 0);
+    int64_t retry_ns;
+    int64_t proven_ns;
+
+    (void)state;
+    wp_refill_init(&refill, 1);
+    for (int i = 1; i < WP_REFILL_BREAKER_FAILURES; i++) {
+        wp_refill_on_ready(&refill, 1 * S);
+        wp_refill_on_died_young(&refill, view.now_ns);
+    }
+    assert_false(wp_refill_breaker_open(&refill));
+    expect_plan(&refill, view, 8, 0, WP_TIME_NEVER);
+    /* One is ready: until when it will have lived it counts for nothing. */
+    wp_refill_on_ready(&refill, 1 * S);
+    view.ready = 1;
+    proven_ns = view.now_ns + WP_REFILL_YOUNG_NS;
+    expect_plan(&refill, view, 7, 0, proven_ns);
+    view.now_ns = proven_ns - 1;
+    expect_plan(&refill, view, 7, 0, proven_ns);
+    wp_refill_on_died_young(&refill, view.now_ns);
+    view.ready = 0;
+    assert_true(wp_refill_breaker_open(&refill));
+    retry_ns =
+        view.now_ns + wp_refill_breaker_retry_in_ns(&refill, view.now_ns);
+    assert_in_range(retry_ns - view.now_ns, 750 * MS, 1 * S);
+    expect_plan(&refill, view, 0, 0, retry_ns);
+    view.now_ns = retry_ns - 1;
+    expect_plan(&refill, view, 0, 0, retry_ns);
+    view.now_ns = retry_ns;
+    expect_plan(&refill, view, 1, 0, WP_TIME_NEVER);
+    /* The probe is ready, and on trial: no other is made. */
+    wp_refill_on_ready(&refill, 1 * S);
+    view.ready = 1;
+    proven_ns = view.now_ns + WP_REFILL_YOUNG_NS;
+    expect_plan(&refill, view, 0, 0, proven_ns);
+    assert_true(wp_refill_breaker_open(&refill));
+    view.now_ns = proven_ns - 1;
+    expect_plan(&refill, view, 0, 0, proven_ns);
+    view.now_ns = proven_ns;
+    expect_plan(&refill, view, 7, 0, WP_TIME_NEVER);
+    assert_false(wp_refill_breaker_open(&refill));
+    /* It has lived: as many must die again, and the waits begin anew. */
+    for (int i = 1; i < WP_REFILL_BREAKER_FAILURES; i++) {
+        wp_refill_on_died_young(&refill, view.now_ns);
+    }
+    assert_false(wp_refill_breaker_open(&refill));
+    wp_refill_on_died_young(&refill, view.now_ns);
+    assert_true(wp_refill_breaker_open(&refill));
+    assert_in_range(wp_refill_breaker_retry_in_ns(&refill, view.now_ns),
+                    750 * MS, 1 * S);
+}
+
 /* When the wait is over a single probe goes out; each that fails doubles the
  * wait up to a minute; the first that succeeds sets all back. */
 static void
@@ -491,6 +549,7 @@ main(void)
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_breaker_opens_and_closes),
+        cmocka_unit_test(test_young_deaths),
         cmocka_unit_test(test_breaker_probes_with_backoff),
         cmocka_unit_test(test_breaker_and_stragglers),
         cmocka_unit_test(test_lost_probe_is_replaced),
