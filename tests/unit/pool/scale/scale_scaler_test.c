@@ -425,6 +425,247 @@ short_lead_times_are_shown_as_they_are(void **state)
     wp_scaler_destroy(w.scaler);
 }
 
+/* A bound that is just what is wanted anyway is no reason, and one that is one
+ * off is. */
+static void
+bounds_that_just_fit(void **state)
+{
+    struct world w = world_make(10);
+    struct wp_scale_decision decision;
+    uint32_t wanted;
+
+    (void)state;
+    world_start(&w);
+    (void)world_decide(&w);
+    wanted = world_uneven_claims(&w, 3000, 0.2).wanted;
+    w.policy.max = wanted;
+    w.view.budget = wanted;
+    world_start(&w);
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, wanted);
+    assert_int_equal(decision.reason, WP_SCALE_FORECAST);
+    assert_true(isnan(decision.hit_rate_best));
+    w.policy.min = wanted;
+    world_start(&w);
+    assert_int_equal(world_decide(&w).reason, WP_SCALE_FORECAST);
+    w.policy.min = 0;
+    w.policy.max = wanted - 1;
+    world_start(&w);
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, wanted - 1);
+    assert_int_equal(decision.reason, WP_SCALE_MAX);
+    assert_true(decision.hit_rate_best > 0.99 &&
+                decision.hit_rate_best < 0.9999);
+    w.policy.max = 1000;
+    w.view.budget = wanted - 1;
+    world_start(&w);
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, wanted - 1);
+    assert_int_equal(decision.reason, WP_SCALE_BUDGET);
+    assert_true(isnan(decision.hit_rate_best));
+    w.view.budget = UINT32_MAX;
+    /* Of what is there and what there is room for all is taken. */
+    w.view.ready = wanted - 4;
+    w.view.warming = 1;
+    w.view.room = 3;
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, wanted);
+    assert_int_equal(decision.reason, WP_SCALE_FORECAST);
+    w.policy.min = wanted + 1;
+    world_start(&w);
+    decision = world_decide(&w);
+    assert_int_equal(decision.target, wanted + 1);
+    assert_int_equal(decision.reason, WP_SCALE_MIN);
+    wp_scaler_destroy(w.scaler);
+}
+
+/* Nobody looks for a minute: what was due then is not made up, and what was
+ * announced for that time is over. */
+static void
+late(void **state)
+{
+    struct world w = world_make(10);
+    struct wp_scale_reservation one;
+    int64_t due_ns;
+    struct wp_err err;
+
+    (void)state;
+    world_start(&w);
+    (void)world_decide(&w);
+    (void)world_claims(&w, 20, 1);
+    assert_int_equal(wp_scaler_reserve(w.scaler, WP_STR("r"), 3, w.view.wall_ns,
+                                       w.view.wall_ns + 30 * S, &err),
+                     WP_OK);
+    (void)world_decide(&w);
+    assert_true(wp_scaler_reservation(w.scaler, 0, &one));
+    assert_false(wp_scaler_reservation(w.scaler, 1, &one));
+    due_ns = wp_scaler_due_ns(w.scaler);
+    assert_int_equal(due_ns, w.next_ns);
+    w.view.wall_ns += due_ns - w.view.mono_ns + WP_SCALE_LATE_NS;
+    w.view.mono_ns = due_ns + WP_SCALE_LATE_NS;
+    assert_int_equal(
+        wp_scaler_pass(w.scaler, w.view.mono_ns - S, w.view.wall_ns - S), 0);
+    due_ns = wp_scaler_due_ns(w.scaler);
+    assert_true(due_ns > w.view.mono_ns - S && due_ns < WP_TIME_NEVER);
+    w.view.wall_ns += due_ns - w.view.mono_ns + WP_SCALE_LATE_NS;
+    w.view.mono_ns = due_ns + WP_SCALE_LATE_NS + WP_SCALE_QUANTUM_NS;
+    w.view.wall_ns += WP_SCALE_QUANTUM_NS;
+    assert_int_equal(wp_scaler_pass(w.scaler, w.view.mono_ns, w.view.wall_ns),
+                     WP_SCALE_PASSED_LATE);
+    assert_int_equal(wp_scaler_due_ns(w.scaler), WP_TIME_NEVER);
+    assert_false(wp_scaler_reservation(w.scaler, 0, &one));
+    assert_int_equal(wp_scaler_cancel(w.scaler, WP_STR("r")), WP_NOT_FOUND);
+    assert_true(world_decide(&w).reserved == 0);
+    /* A wall that is off is followed from a tenth of a second on. */
+    w.view.wall_ns += WP_SCALE_WALL_SLACK_NS - WP_SCALE_QUANTUM_NS;
+    assert_int_equal(wp_scaler_pass(w.scaler, w.view.mono_ns, w.view.wall_ns),
+                     0);
+    w.view.wall_ns += WP_SCALE_QUANTUM_NS;
+    assert_int_equal(wp_scaler_pass(w.scaler, w.view.mono_ns, w.view.wall_ns),
+                     WP_SCALE_PASSED_CLOCK);
+    assert_int_equal(wp_scaler_wall_ns(w.scaler), w.view.wall_ns);
+    w.view.wall_ns -= WP_SCALE_WALL_SLACK_NS;
+    assert_int_equal(wp_scaler_pass(w.scaler, w.view.mono_ns, w.view.wall_ns),
+                     WP_SCALE_PASSED_CLOCK);
+    wp_scaler_destroy(w.scaler);
+}
+
+/* --- In words --- */
+
+static const struct wp_scale_decision told = {
+    .target_before = 40,
+    .target = 57,
+    .wanted = 58,
+    .reason = WP_SCALE_FORECAST,
+    .rate_per_s = 5.125,
+    .lead_mean_s = 8.25,
+    .expected = 42.28,
+    .spread = 15.72,
+    .dispersion = 1,
+    .hit_rate = NAN,
+    .idle = 15.25,
+    .hit_rate_seen = NAN,
+    .hit_rate_best = NAN,
+    .makes_per_s = NAN,
+};
+#define DEMAND "5.125 claims/s x 8.25 s lead = 42.28 expected + 15.72 spread"
+
+#define TELL(field, value, text)                                               \
+    do {                                                                       \
+        struct wp_scale_decision with = told;                                  \
+        char line[WP_SCALE_TEXT_MAX];                                          \
+                                                                               \
+        with.field = (value);                                                  \
+        wp_scale_decision_format(&with, line, sizeof line);                    \
+        assert_string_equal(line, text);                                       \
+    } while (0)
+
+static void
+words(void **state)
+{
+    struct wp_scale_decision d = told;
+    char seen[WP_SCALE_TEXT_MAX];
+
+    (void)state;
+#define REST " = 58 wanted; what the next lead time will take"
+    TELL(target, 57, "target 40 -> 57: " DEMAND REST);
+    TELL(target, 40, "target 40: " DEMAND REST);
+    TELL(learned, true, "target 40 -> 57: " DEMAND " (learned)" REST);
+    TELL(dispersion, 0.951, "target 40 -> 57: " DEMAND REST);
+    TELL(dispersion, 0.5, "target 40 -> 57: " DEMAND " (dispersion 0.5)" REST);
+    TELL(dispersion, 1.06,
+         "target 40 -> 57: " DEMAND " (dispersion 1.06)" REST);
+    TELL(spread, -2.5,
+         "target 40 -> 57: 5.125 claims/s x 8.25 s lead = 42.28 expected - 2.5 "
+         "spread" REST);
+    TELL(lead_mean_s, 0.01,
+         "target 40 -> 57: 5.125 claims/s x 0.01 s lead = 42.28 expected + "
+         "15.72 spread" REST);
+    TELL(lead_mean_s, 0.0099,
+         "target 40 -> 57: 5.125 claims/s x 0.01 s lead (the least that "
+         "counts; measured 0.0099 s) = 42.28 expected + 15.72 spread" REST);
+    TELL(reserved, 9, "target 40 -> 57: " DEMAND " + 9 reserved" REST);
+    TELL(floor, 3,
+         "target 40 -> 57: " DEMAND " = 58 wanted, floor 3; what the next lead "
+         "time will take");
+    TELL(hit_rate, 0.9987,
+         "target 40 -> 57: " DEMAND REST
+         "; expect 99.870 % hits with 15.25 idle");
+    TELL(hit_rate_seen, 0.5, "target 40 -> 57: " DEMAND REST ", seen 50.000 %");
+    TELL(hit_rate_best, 0.25,
+         "target 40 -> 57: " DEMAND REST
+         "; the objective cannot be had within max, 25.000 % can");
+    TELL(reason, WP_SCALE_NOTHING_SEEN,
+         "target 40 -> 57: no claim yet: spec.replicas within the bounds");
+    d.makes_per_s = 3.5;
+    d.at_once = 42;
+    d.expected = 42;
+    wp_scale_decision_format(&d, seen, sizeof seen);
+    assert_non_null(
+        strstr(seen, "; creation saturated: 3.5 sandboxes/s can be made"));
+    d.expected = 41.9;
+    wp_scale_decision_format(&d, seen, sizeof seen);
+    assert_null(strstr(seen, "saturated"));
+#undef REST
+}
+
+/* Each reason has a word of its own and a sentence, as the manual has them. */
+static void
+reasons(void **state)
+{
+    static const char *const rows[][2] = {
+        {"forecast", "what the next lead time will take"},
+        {"burst", "a burst is under way: what such bursts took"},
+        {"reserved", "announced demand on top"},
+        {"scheduled", "raised to the floor of the schedule"},
+        {"min", "raised to min"},
+        {"max", "capped by max"},
+        {"quota", "not raised: no room for more sandboxes"},
+        {"budget", "capped by its share of the group's budget"},
+        {"held", "less would do; scaled down slowly"},
+        {"no-progress", "not raised: nothing becomes ready"},
+        {"by-hand", "spec.replicas rules"},
+        {"saturated", "not raised: more claims come than can be made"},
+        {"between-bursts", "no burst is due yet"},
+    };
+
+    (void)state;
+    assert_string_equal(wp_scale_reason_word(WP_SCALE_NOTHING_SEEN),
+                        "nothing-seen");
+    assert_int_equal(WP_ARRAY_LEN(rows), WP_SCALE_REASON_COUNT - 1);
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        enum wp_scale_reason reason = (enum wp_scale_reason)(i + 1);
+        char expected[WP_SCALE_TEXT_MAX];
+
+        (void)snprintf(expected, sizeof expected,
+                       "target 40 -> 57: " DEMAND " = 58 wanted; %s",
+                       rows[i][1]);
+        assert_string_equal(wp_scale_reason_word(reason), rows[i][0]);
+        TELL(reason, reason, expected);
+    }
+}
+
+/* What does not fit is cut, and nothing is written behind it. */
+static void
+words_are_cut(void **state)
+{
+    char whole[WP_SCALE_TEXT_MAX];
+
+    (void)state;
+    wp_scale_decision_format(&told, whole, sizeof whole);
+    for (size_t cap = 0; cap <= strlen(whole) + 1; cap++) {
+        char seen[WP_SCALE_TEXT_MAX];
+
+        memset(seen, '#', sizeof seen);
+        wp_scale_decision_format(&told, seen, cap);
+        assert_int_equal(seen[cap], '#');
+        if (cap > 0) {
+            assert_int_equal(strlen(seen), cap - 1);
+            assert_memory_equal(seen, whole, cap - 1);
+        }
+    }
+}
+
 int
 main(void)
 {
@@ -436,6 +677,11 @@ main(void)
         cmocka_unit_test(short_lead_times_are_shown_as_they_are),
         cmocka_unit_test(no_lead),
         cmocka_unit_test(impossible),
+        cmocka_unit_test(bounds_that_just_fit),
+        cmocka_unit_test(late),
+        cmocka_unit_test(words),
+        cmocka_unit_test(reasons),
+        cmocka_unit_test(words_are_cut),
         cmocka_unit_test(bounds),
         cmocka_unit_test(by_hand),
         cmocka_unit_test(to_zero),
