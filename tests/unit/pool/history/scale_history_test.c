@@ -600,6 +600,14 @@ test_csv_names_the_bad_line(void **state)
         {"1970-01-01T00:00:00+01:00\n", "line 1: expected a time"},
         {"2300-01-01T00:00:00Z\n", "line 1: expected a time"},
         {"1\n\x01\x7f\n", "got '?\?'"},
+        {"-\n",
+         "line 1: expected a time in seconds or as 2026-01-31T23:59:59Z, "
+         "got '-'"},
+        {"-a\n", "line 1: expected a time in seconds"},
+        {"-9\n", "line 1: a time may not be negative, got '-9'"},
+        {"9000000001\n", "line 1: expected a time in seconds"},
+        {"17000000000\n", "line 1: seconds expected: are these milliseconds"},
+        {"9000000000,1000001\n", "line 1: expected a count"},
     };
 
     (void)state;
@@ -635,6 +643,82 @@ test_csv_long_line(void **state)
     text[258] = '\0';
     assert_int_equal(feed(history, text, &err), WP_INVALID_ARGUMENT);
     assert_non_null(strstr(err.msg, "line 1: longer than 256 bytes"));
+    wp_history_destroy(history);
+}
+
+/* A first line that begins with any of these letters is none of times. */
+static void
+test_csv_bounds(void **state)
+{
+    static const char *const headers[] = {"a", "z", "A",    "Z",
+                                          "#", "_", "\"t\""};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(headers); i++) {
+        const struct wp_history_event want[] = {
+            claims(INT64_C(1234567890) * S, 1000000, 0),
+            claims(INT64_C(9000000000) * S, 1, 0)};
+        struct wp_history *history = wp_history_create(WP_HISTORY_BYTES_MIN);
+        struct wp_err err;
+        char text[64];
+
+        (void)snprintf(text, sizeof text,
+                       "%s\n1234567890,1000000\n9000000000\n", headers[i]);
+        assert_int_equal(feed(history, text, &err), WP_OK);
+        assert_events(history, want, WP_ARRAY_LEN(want));
+        wp_history_destroy(history);
+    }
+}
+
+/* With every bound: never more than that, the latest events that fit, and all
+ * of them as soon as there is room. */
+static void
+test_save_within_any_bound(void **state)
+{
+    struct wp_history *history = wp_history_create(WP_HISTORY_BYTES_MIN);
+    static uint8_t bytes[4096];
+    uint64_t before = 0;
+    size_t whole;
+    size_t least = 0;
+
+    (void)state;
+    for (int64_t i = 0; i < 200; i++) {
+        const struct wp_history_event event =
+            claims(DAY + i * i * 37 * S, 1 + (uint32_t)i % 3, 0);
+
+        wp_history_add(history, i * i * 37 * S, &event);
+    }
+    whole = wp_history_save(history, bytes, sizeof bytes);
+    assert_in_range(whole, 200, sizeof bytes - 1);
+    for (size_t cap = 0; cap < sizeof bytes; cap++) {
+        struct wp_history *copy = wp_history_create(WP_HISTORY_BYTES_MIN);
+        uint8_t *exact = malloc(cap + 1);
+        size_t len;
+        struct wp_err err;
+
+        assert_non_null(copy);
+        assert_non_null(exact);
+        exact[cap] = 0xa5;
+        len = wp_history_save(history, exact, cap);
+        assert_true(len <= cap);
+        assert_int_equal(exact[cap], 0xa5);
+        if (len > 0) {
+            int64_t from_ns;
+            int64_t until_ns;
+
+            least = least > 0 ? least : cap;
+            assert_int_equal(wp_history_load(copy, exact, len, &err), WP_OK);
+            assert_true(wp_history_span(copy, &from_ns, &until_ns));
+            assert_int_equal(until_ns, DAY + INT64_C(199) * 199 * 37 * S);
+            assert_true(wp_history_claims(copy) >= before);
+            before = wp_history_claims(copy);
+        }
+        free(exact);
+        wp_history_destroy(copy);
+    }
+    assert_int_equal(before, wp_history_claims(history));
+    /* A head, and room for one record, whatever it is. */
+    assert_int_equal(least, 4 + 15 + 40);
     wp_history_destroy(history);
 }
 
@@ -689,6 +773,8 @@ main(void)
         cmocka_unit_test(test_replay_source),
         cmocka_unit_test(test_csv_names_the_bad_line),
         cmocka_unit_test(test_csv_long_line),
+        cmocka_unit_test(test_csv_bounds),
+        cmocka_unit_test(test_save_within_any_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -250,6 +250,81 @@ test_malformed_values(void **state)
     }
 }
 
+/* The last value that holds, either way, and the first that does not. */
+static void
+test_bounds_of_values(void **state)
+{
+    static const char *const taken[][2] = {
+        {"objective", "50%"},
+        {"objective", "99.999%"},
+        {"miss-cost", "0.001"},
+        {"miss-cost", "1000000000"},
+        {"min", "0"},
+        {"min", "1048576"},
+        {"max", "0"},
+        {"max", "1048576"},
+        {"scale-down-window", "0s"},
+        {"scale-down-window", "24h"},
+        {"scale-down-rate", "1%"},
+        {"scale-down-rate", "100%"},
+        {"schedule", "0 8 * * * for 1m at least 0"},
+        {"schedule", "59 23 31 12 7 for 7d at least 1048576"},
+        {"budget-group",
+         "a23456789012345678901234567890123456789012345678901234567890123"},
+        {"resume", "x"},
+        {"resume",
+         "a23456789012345678901234567890123456789012345678901234567890123"},
+    };
+    static const struct refusal refused[] = {
+        {{"objective", "49.999999%"}, "'49.999999%'"},
+        {{"objective", "99.999001%"}, "'99.999001%'"},
+        {{"miss-cost", "0.000999"}, "'0.000999'"},
+        {{"miss-cost", "1000000000.000001"}, "'1000000000.000001'"},
+        {{"scale-down-window", "1441m"}, "'1441m'"},
+        {{"scale-down-rate", "0.999999%"}, "'0.999999%'"},
+        {{"scale-down-rate", "100.000001%"}, "'100.000001%'"},
+        {{"schedule", "0 8 * * * for 59s at least 1"},
+         "schedule: floor 1: for: a duration of 1m to 7d expected, such as 90m "
+         "or 8h, not '59s'"},
+        {{"schedule", "0 8 * * * for 169h at least 1"},
+         "schedule: floor 1: for: a duration of 1m to 7d expected, such as 90m "
+         "or 8h, not '169h'"},
+        {{"schedule", "0 8 * * * for 1h at least 1048577"},
+         "schedule: floor 1: at least: a whole number of 0 to 1048576 "
+         "expected, "
+         "not '1048577'"},
+        {{"budget-group",
+          "a234567890123456789012345678901234567890123456789012345678901234"},
+         "budget-group: a DNS name of at most 63 characters expected, not"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(taken); i++) {
+        struct pair pair = {taken[i][0], taken[i][1]};
+        struct wp_scale_policy policy = with(&pair, 1);
+        struct wp_scale_policy again;
+        char value[WP_SCALE_VALUE_MAX];
+
+        assert_true(wp_scale_policy_get(&policy, wp_str_from(pair.key), value,
+                                        sizeof value));
+        pair.value = value;
+        again = with(&pair, 1);
+        assert_true(wp_scale_policy_eq(&policy, &again));
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(refused); i++) {
+        struct wp_scale_policy policy = with(NULL, 0);
+        struct wp_err err = {.msg = ""};
+
+        assert_int_equal(
+            wp_scale_policy_set(&policy, wp_str_from(refused[i].pair.key),
+                                wp_str_from(refused[i].pair.value), &err),
+            WP_INVALID_ARGUMENT);
+        if (strstr(err.msg, refused[i].says) == NULL) {
+            fail_msg("%s", err.msg);
+        }
+    }
+}
+
 static void
 test_unknown_keys_name_the_nearest(void **state)
 {
@@ -402,6 +477,7 @@ main(void)
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_the_longest_schedule_fits),
         cmocka_unit_test(test_malformed_values),
+        cmocka_unit_test(test_bounds_of_values),
         cmocka_unit_test(test_unknown_keys_name_the_nearest),
         cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_floors),

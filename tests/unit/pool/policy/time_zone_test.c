@@ -552,6 +552,44 @@ test_footers(void **state)
     refuse(b, "no header");
 }
 
+/* The n-th weekday of a month, in each year of its own: the fifth is the last,
+ * whether the month has four or five of it. */
+static void
+test_weeks_of_months(void **state)
+{
+    (void)state;
+    for (int month = 1; month <= 11; month++) {
+        for (int week = 1; week <= 5; week++) {
+            struct wp_time_zone *zone;
+            struct wp_err err;
+            struct bytes b;
+            char footer[64];
+
+            (void)snprintf(footer, sizeof footer, "\nAAA0BBB,M%d.%d.3/0,J365\n",
+                           month, week);
+            b = made('2', footer);
+            assert_int_equal(parse(&b, &zone, &err), WP_OK);
+            for (int year = 1999; year < 2030; year++) {
+                int64_t first = wp_civil_to_days(year, month, 1);
+                int64_t next = wp_civil_to_days(year, month + 1, 1);
+                int64_t day = -1;
+                int found = 0;
+
+                /* 1970-01-01 was a Thursday. */
+                for (int64_t d = first; d < next && found < week; d++) {
+                    if ((d + 4) % 7 == 3) {
+                        day = d;
+                        found++;
+                    }
+                }
+                assert_int_equal(offset_of(zone, day * 86400 - 1), 0);
+                assert_int_equal(offset_of(zone, day * 86400), HOUR);
+            }
+            wp_time_zone_destroy(zone);
+        }
+    }
+}
+
 /* What lies in the directory is not always a zone. */
 static void
 test_odd_files(void **state)
@@ -598,6 +636,7 @@ main(void)
         cmocka_unit_test(test_bounds_of_files),
         cmocka_unit_test(test_bounds_of_offsets),
         cmocka_unit_test(test_footers),
+        cmocka_unit_test(test_weeks_of_months),
         cmocka_unit_test(test_odd_files),
     };
 
