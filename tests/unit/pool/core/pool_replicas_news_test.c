@@ -240,6 +240,86 @@ an_expiry_that_is_refused_tells_the_deadline(void **state)
     replica_close(&a);
 }
 
+static void
+hold_leases(struct replica *r)
+{
+    struct wp_pool_spec spec = replica_stats(r).spec;
+
+    spec.hold_max_ns = 1000 * WP_NS_PER_S;
+    assert_int_equal(wp_pools_update(r->pools, 0, &spec, NULL), WP_OK);
+}
+
+/* Use keeps a lease that was renewed elsewhere meanwhile: the store is asked
+ * before it is taken for over. */
+static void
+use_keeps_what_another_replica_renewed(void **state)
+{
+    bool done = false;
+    struct wp_lease_change keep = {.done = changed, .ctx = &done};
+    struct wp_rig_claim c;
+    struct replica a;
+    struct replica b;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    hold_leases(&a);
+    hold_leases(&b);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK); /* For 60 s. */
+    replica_settle_both(&a, &b);
+    wp_clock_manual_advance(&replica_clock, 50 * WP_NS_PER_S);
+    assert_int_equal(replica_change(&a, &c, true, NULL), WP_OK); /* 120 s. */
+    replica_store.ports[1].n_feed = 0;
+    wp_clock_manual_advance(&replica_clock, 20 * WP_NS_PER_S);
+    keep.ttl_ns = 300 * WP_NS_PER_S;
+    assert_int_equal(wp_pools_keep(b.pools, &keep, c.claim.grant.ref),
+                     WP_PENDING);
+    assert_false(done);
+    (void)wp_pools_run(b.pools);
+    (void)wp_pools_run(b.pools);
+    assert_true(done);
+    assert_int_equal(keep.status, WP_OK);
+    assert_int_equal(
+        keep.deadline_wall_ms >> 1,
+        (replica_clock.now_wall_ns + 300 * WP_NS_PER_S) / WP_NS_PER_MS >> 1);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* The store says that nobody has renewed it: then it is over, and the store is
+ * not asked for ever. */
+static void
+what_is_past_its_deadline_in_the_store_is_over(void **state)
+{
+    bool done = false;
+    struct wp_lease_change renew = {.done = changed, .ctx = &done};
+    struct wp_rig_claim c;
+    struct replica a;
+    struct replica b;
+    uint32_t commits;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK); /* For 60 s. */
+    replica_settle_both(&a, &b);
+    wp_clock_manual_advance(&replica_clock, 60 * WP_NS_PER_S);
+    memcpy(renew.token, c.claim.grant.token, sizeof renew.token);
+    assert_int_equal(wp_pools_renew(b.pools, &renew), WP_PENDING);
+    commits = replica_store.ports[1].commits;
+    for (int i = 0; i < 5; i++) {
+        (void)wp_pools_run(b.pools);
+    }
+    assert_true(done);
+    assert_int_equal(renew.status, WP_NOT_FOUND);
+    assert_string_equal(renew.reason, "token: its lease has ended");
+    assert_int_equal(replica_store.ports[1].commits, commits + 1);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 /* A release at one replica, and the same id at the other before it has heard
  * of that: what is over is not shown. */
 static void
@@ -376,6 +456,10 @@ main(void)
         cmocka_unit_test_setup(a_renewal_overtakes_an_expiry,
                                replica_set_up_shared),
         cmocka_unit_test_setup(an_expiry_that_is_refused_tells_the_deadline,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(use_keeps_what_another_replica_renewed,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(what_is_past_its_deadline_in_the_store_is_over,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_repeat_is_not_shown_what_is_over,
                                replica_set_up_shared),

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "pool/history/history.h"
 #include "tests/support/pool/pool_rig.h"
 #include "tests/support/pool/replica_rig.h"
 
@@ -570,6 +571,53 @@ what_was_learned_is_saved_when_it_leaves(void **state)
     replica_close(&a);
 }
 
+/* So many become ready between two turns of control. */
+static void
+many_are_ready(uint32_t n, uint64_t lost)
+{
+    struct wp_pool_spec spec = spec_of(0, 1000);
+    struct wp_history_cursor cursor;
+    struct wp_history_event event;
+    struct wp_history *history;
+    struct wp_rig rig;
+    uint32_t told = 0;
+
+    wp_rig_init(&rig, 400, 0, &spec);
+    rig.backend.ready = WP_FAKE_READY_DELAYED;
+    rig.backend.ready_delay_ns = 10 * S;
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, n, NULL), WP_OK);
+    for (int i = 0; i < 100; i++) {
+        (void)wp_pools_run(rig.pools);
+    }
+    assert_int_equal(wp_rig_stats(&rig).warming, n);
+    wp_clock_manual_advance(&rig.clock, 10 * S);
+    (void)wp_fake_backend_turn(&rig.backend);
+    assert_int_equal(wp_rig_stats(&rig).ready, n);
+    wp_rig_settle(&rig);
+    wp_rig_advance(&rig, 20 * MS);
+    assert_int_equal(wp_rig_stats(&rig).leads_lost, lost);
+    assert_true(wp_rig_stats(&rig).scale.lead_mean_s > 9.9 &&
+                wp_rig_stats(&rig).scale.lead_mean_s < 10.1);
+    history = wp_pools_history(rig.pools, 0);
+    wp_history_first(history, &cursor);
+    while (wp_history_next(&cursor, &event)) {
+        told += event.kind == WP_HISTORY_READY ? 1 : 0;
+    }
+    wp_history_destroy(history);
+    assert_int_equal(told, n - lost);
+    wp_rig_fini(&rig);
+}
+
+static void
+lead_times_that_come_too_many_at_once_are_counted(void **state)
+{
+    (void)state;
+    many_are_ready(255, 0);
+    many_are_ready(256, 0);
+    many_are_ready(257, 1);
+    many_are_ready(300, 44);
+}
+
 /* What changed is saved once a minute; what somebody asked for, at once. */
 static void
 is_saved_each_minute(void **state)
@@ -670,6 +718,7 @@ main(void)
         cmocka_unit_test(reservation_raises_the_stock_before_its_time),
         cmocka_unit_test_setup(state_survives_a_kill, replica_set_up),
         cmocka_unit_test(waiting_claims_are_ordered_for),
+        cmocka_unit_test(lead_times_that_come_too_many_at_once_are_counted),
         cmocka_unit_test_setup(waits_for_the_snapshot_but_not_for_ever,
                                replica_set_up),
         cmocka_unit_test_setup(unavailable_store_is_asked_again,
