@@ -66,8 +66,8 @@ add_host(struct wp_egress_policy *policy, struct wp_str word)
     struct wp_egress_rule rule = {.kind = WP_EGRESS_NAME};
     struct wp_host host;
     const char *why;
-    const char *colon = memrchr(word.ptr, ':', word.len);
-    bool has_port = colon != NULL && word.ptr[word.len - 1] != ']';
+    /* Not one of an address in brackets: that is no name anyway. */
+    bool has_port = memrchr(word.ptr, ':', word.len) != NULL;
 
     if (word.len > 2 && word.ptr[0] == '*' && word.ptr[1] == '.') {
         rule.kind = WP_EGRESS_BELOW;

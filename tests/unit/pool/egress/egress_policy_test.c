@@ -194,6 +194,146 @@ test_refused(void **state)
                      WP_INVALID_ARGUMENT);
 }
 
+/* Goal: a text is refused with the word that is wrong and what may be there. */
+static void
+test_error_texts(void **state)
+{
+    static const char any[] = "expected a name, *.NAME, an address or a "
+                              "network, perhaps with :PORT, or packages, or "
+                              "key:NAME";
+    static const struct {
+        const char *text;
+        const char *says;
+        bool and_more; /* What follows is `any`. */
+    } rows[] = {
+        {"", "none, open or a list of rules was expected", false},
+        {"allowlist , ", "none, open or a list of rules was expected", false},
+        {"none a.test", "no rule was expected behind 'none'", false},
+        {"a.test *.", "'*.': ", true},
+        {"*.*.a", "'*.*.a': ", true},
+        {"open a.test:65536", "'a.test:65536': ", true},
+        {"10.0.0.0/8:65536", "'10.0.0.0/8:65536': ", true},
+        {"10.0.0.0/8:0", "'10.0.0.0/8:0': ", true},
+        {"10.0.0.0/8:", "'10.0.0.0/8:': ", true},
+        {"10.0.0.0/8:000001", "'10.0.0.0/8:000001': ", true},
+        {"[fd00::/8]x80", "'[fd00::/8]x80': ", true},
+        {"[fd00::/8]:", "'[fd00::/8]:': ", true},
+        {"[]", "'[]': ", true},
+        {"[", "'[': ", true},
+        {"key:", "'key:': ", true},
+        {"*.[::1]", "'*.[::1]': ", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct wp_egress_policy policy;
+        struct wp_err err = {.msg = ""};
+        char says[sizeof err.msg];
+
+        assert_int_equal(wp_egress_policy_parse(wp_str_from(rows[i].text),
+                                                (struct wp_str){NULL, 0},
+                                                &policy, &err),
+                         WP_INVALID_ARGUMENT);
+        (void)snprintf(says, sizeof says, "%s%s", rows[i].says,
+                       rows[i].and_more ? any : "");
+        assert_string_equal(err.msg, says);
+    }
+}
+
+/* Goal: what was read is what was written: kinds, ports, networks and names. */
+static void
+test_rules(void **state)
+{
+    static const struct {
+        const char *word;
+        enum wp_egress_rule_kind kind;
+        uint16_t port;
+        const char *name;
+        unsigned bits;
+    } rows[] = {
+        {"A.test", WP_EGRESS_NAME, 0, "a.test", 0},
+        {"a.test:1", WP_EGRESS_NAME, 1, "a.test", 0},
+        {"*.a", WP_EGRESS_BELOW, 0, "a", 0},
+        {"*.a.test.:65535", WP_EGRESS_BELOW, 65535, "a.test", 0},
+        {"10.0.0.0/8", WP_EGRESS_NETWORK, 0, "", 104},
+        {"10.0.0.1:65535", WP_EGRESS_NETWORK, 65535, "", 128},
+        {"10.0.0.0/8:1", WP_EGRESS_NETWORK, 1, "", 104},
+        {"fd00::/8", WP_EGRESS_NETWORK, 0, "", 8},
+        {"[fd00::1]", WP_EGRESS_NETWORK, 0, "", 128},
+        {"[fd00::/8]:1", WP_EGRESS_NETWORK, 1, "", 8},
+        {"[10.0.0.0/8]:65535", WP_EGRESS_NETWORK, 65535, "", 104},
+        {"key:a", WP_EGRESS_KEY, 0, "a", 0},
+        {"packages", WP_EGRESS_PACKAGES, 0, "", 0},
+        {"packages:80", WP_EGRESS_NAME, 80, "packages", 0},
+    };
+    static struct wp_egress_policy all;
+    char text[WP_EGRESS_TEXT_MAX + 1] = "";
+    struct wp_err err;
+    size_t len = 0;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        /* Twice: a rule that is there is not added. */
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s,%s ",
+                                rows[i].word, rows[i].word);
+    }
+    assert_int_equal(wp_egress_policy_parse(wp_str_from(text),
+                                            (struct wp_str){NULL, 0}, &all,
+                                            &err),
+                     WP_OK);
+    assert_int_equal(all.mode, WP_EGRESS_ALLOWLIST);
+    assert_int_equal(all.rules_len, WP_ARRAY_LEN(rows));
+    len = 0;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        const struct wp_egress_rule *rule = &all.rules[i];
+
+        assert_int_equal(rule->kind, rows[i].kind);
+        assert_int_equal(rule->port, rows[i].port);
+        assert_int_equal(rule->network.bits, rows[i].bits);
+        assert_true(wp_str_is(wp_egress_rule_name(&all, rule), rows[i].name));
+        len += strlen(rows[i].name);
+    }
+    assert_int_equal(all.names_len, len);
+}
+
+/* Goal: texts are taken up to their longest. */
+static void
+test_longest(void **state)
+{
+    static const struct wp_str no_preset = {NULL, 0};
+    static struct wp_egress_policy policy;
+    char text[WP_EGRESS_PRESET_MAX + 1];
+    char word[72] = "key:";
+    struct wp_err err;
+
+    (void)state;
+    memset(text, ' ', sizeof text);
+    text[0] = 'a';
+    assert_int_equal(
+        wp_egress_policy_parse((struct wp_str){text, WP_EGRESS_TEXT_MAX},
+                               (struct wp_str){text, WP_EGRESS_PRESET_MAX},
+                               &policy, &err),
+        WP_OK);
+    assert_int_equal(
+        wp_egress_policy_parse((struct wp_str){text, WP_EGRESS_TEXT_MAX + 1},
+                               no_preset, &policy, &err),
+        WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, "at most 1023 characters were expected");
+    assert_int_equal(
+        wp_egress_policy_parse(WP_STR("a"),
+                               (struct wp_str){text, WP_EGRESS_PRESET_MAX + 1},
+                               &policy, &err),
+        WP_INVALID_ARGUMENT);
+    /* The name of a key. */
+    memset(word + 4, 'k', 64);
+    assert_int_equal(wp_egress_policy_parse((struct wp_str){word, 4 + 63},
+                                            no_preset, &policy, &err),
+                     WP_OK);
+    assert_int_equal(wp_egress_policy_parse((struct wp_str){word, 4 + 64},
+                                            no_preset, &policy, &err),
+                     WP_INVALID_ARGUMENT);
+}
+
 /* Goal: more rules than there is room for are refused, not cut. */
 static void
 test_too_many(void **state)
@@ -204,12 +344,30 @@ test_too_many(void **state)
     size_t len = 0;
 
     (void)state;
-    for (int i = 0; i <= WP_EGRESS_RULES_MAX; i++) {
+    for (int i = 0; i < WP_EGRESS_RULES_MAX; i++) {
         len += (size_t)snprintf(text + len, sizeof text - len, "n%d ", i);
     }
     assert_int_equal(wp_egress_policy_parse((struct wp_str){text, len},
                                             WP_STR(""), &policy, &err),
+                     WP_OK);
+    assert_int_equal(policy.rules_len, WP_EGRESS_RULES_MAX);
+    len += (size_t)snprintf(text + len, sizeof text - len, "n");
+    assert_int_equal(wp_egress_policy_parse((struct wp_str){text, len},
+                                            WP_STR(""), &policy, &err),
                      WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, "at most 128 rules were expected");
+    /* All that a preset brings is counted, too. */
+    len -= 3;
+    assert_int_equal(wp_egress_policy_parse(WP_STR("packages other.test"),
+                                            (struct wp_str){text, len}, &policy,
+                                            &err),
+                     WP_OK);
+    assert_int_equal(policy.rules_len, WP_EGRESS_RULES_MAX);
+    assert_int_equal(wp_egress_policy_parse(WP_STR("packages other.test x"),
+                                            (struct wp_str){text, len}, &policy,
+                                            &err),
+                     WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, "at most 128 rules were expected");
 }
 
 /* Goal: a key counts only where it is named. */
@@ -408,7 +566,7 @@ test_narrowed_by(void **state)
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
         struct wp_egress_policy out;
         struct wp_err err = {.msg = ""};
-        char says[64];
+        char says[sizeof err.msg];
         enum wp_status status = wp_egress_policy_parse_narrowed(
             wp_str_from(rows[i].text), wp_str_from(rows[i].by),
             WP_STR("index.test *.files.test"), &out, &err);
@@ -419,10 +577,10 @@ test_narrowed_by(void **state)
             }
             continue;
         }
-        (void)snprintf(says, sizeof says,
-                       "'%s' is not within the pool's policy", rows[i].beyond);
-        if (status != WP_FAILED_PRECONDITION ||
-            strncmp(err.msg, says, strlen(says)) != 0) {
+        (void)snprintf(
+            says, sizeof says, "'%s' is not within the pool's policy, '%s'",
+            rows[i].beyond, rows[i].text[0] != '\0' ? rows[i].text : "none");
+        if (status != WP_FAILED_PRECONDITION || strcmp(err.msg, says) != 0) {
             fail_msg("'%s' by '%s': %d, '%s'", rows[i].text, rows[i].by,
                      (int)status, err.msg);
         }
@@ -436,6 +594,9 @@ main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_error_texts),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_longest),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_narrow),

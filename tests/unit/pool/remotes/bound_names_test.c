@@ -61,12 +61,50 @@ test_names(void **state)
         wp_bound_name_is_volume((struct wp_str){name, WP_VOLUME_NAME_MAX + 1}));
 }
 
+/* Goal: each byte is allowed where it is harmless, and the longest name is. */
+static void
+test_characters(void **state)
+{
+    static const char word[] = "abcdefghijklmnopqrstuvwxyz_"
+                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    static const char digits[] = "0123456789";
+    static const char marks[] = ".-";
+    char name[WP_BOUND_NAME_MAX + 1];
+
+    (void)state;
+    for (int c = 1; c < 256; c++) {
+        const char one[] = {(char)c};
+        const char second[] = {'x', (char)c};
+        bool is_word = strchr(word, c) != NULL;
+        bool is_digit = strchr(digits, c) != NULL;
+        bool is_mark = strchr(marks, c) != NULL;
+
+        assert_int_equal(wp_bound_name_is_env((struct wp_str){one, 1}),
+                         is_word);
+        assert_int_equal(wp_bound_name_is_env((struct wp_str){second, 2}),
+                         is_word || is_digit);
+        assert_int_equal(wp_bound_name_is_secret((struct wp_str){one, 1}),
+                         is_word || is_digit);
+        assert_int_equal(wp_bound_name_is_secret((struct wp_str){second, 2}),
+                         is_word || is_digit || is_mark);
+    }
+    memset(name, 'n', sizeof name);
+    assert_true(wp_bound_name_is_env((struct wp_str){name, WP_BOUND_NAME_MAX}));
+    assert_false(
+        wp_bound_name_is_env((struct wp_str){name, WP_BOUND_NAME_MAX + 1}));
+    assert_true(
+        wp_bound_name_is_secret((struct wp_str){name, WP_BOUND_NAME_MAX}));
+    assert_false(
+        wp_bound_name_is_secret((struct wp_str){name, WP_BOUND_NAME_MAX + 1}));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_characters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
