@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "pool/table/pools.h"
 #include "tests/support/pool/replica_rig.h"
 
 static void
@@ -469,6 +470,42 @@ who_has_gone_is_granted_nothing(void **state)
     replica_close(&a);
 }
 
+/* Each sandbox is preferred by one replica; who has not heard of the others
+ * prefers them all. */
+static void
+each_sandbox_has_one_who_prefers_it(void **state)
+{
+    static const uint64_t ids[] = {11, 22, 33};
+    uint32_t of[WP_ARRAY_LEN(ids)] = {0};
+    struct replica a;
+
+    (void)state;
+    replica_open(&a, 0, 12, true);
+    replica_settle(&a);
+    assert_int_equal(replica_stats(&a).ready, 12);
+    for (uint32_t i = 0; i < 12; i++) {
+        struct wp_slot_ref ref = wp_slot_ref_at(&a.pools->slots, i);
+        uint32_t who = 0;
+
+        wp_pools_set_replicas(a.pools, 11, ids, 0);
+        assert_true(wp_pools_prefer(a.pools, ref));
+        for (size_t k = 0; k < WP_ARRAY_LEN(ids); k++) {
+            wp_pools_set_replicas(a.pools, ids[k], ids, WP_ARRAY_LEN(ids));
+            if (wp_pools_prefer(a.pools, ref)) {
+                of[k]++;
+                who++;
+            }
+        }
+        assert_int_equal(who, 1);
+        ref.generation++;
+        assert_true(wp_pools_prefer(a.pools, ref)); /* There is none. */
+    }
+    for (size_t k = 0; k < WP_ARRAY_LEN(ids); k++) {
+        assert_true(of[k] > 0);
+    }
+    replica_close(&a);
+}
+
 int
 main(void)
 {
@@ -508,6 +545,8 @@ main(void)
         cmocka_unit_test_setup(
             what_another_replica_granted_the_same_claim_is_not_either,
             replica_set_up_shared),
+        cmocka_unit_test_setup(each_sandbox_has_one_who_prefers_it,
+                               replica_set_up_shared),
         cmocka_unit_test_setup(who_has_gone_is_granted_nothing,
                                replica_set_up_shared),
     };

@@ -144,6 +144,7 @@ a_named_tenant_may_wait_less(void **state)
     c = claim_of("a", 30 * S);
     assert_int_equal(c->claim.status, WP_RESOURCE_EXHAUSTED);
     assert_int_equal(c->claim.quota, WP_QUOTA_WAITING);
+    assert_int_equal(c->claim.quota_max, 1);
     assert_int_equal(tenant("a").quota.waiters_max, 1);
     assert_int_equal(claim_of("b", 30 * S)->answers, 0);
     assert_int_equal(claim_of("b", 30 * S)->answers, 0);

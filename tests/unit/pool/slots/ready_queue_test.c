@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -250,12 +251,59 @@ purge_obeys_its_steps(void **state)
     assert_true(wp_slot_ref_eq(pop(0), WP_SLOT_REF_NONE));
 }
 
+/* A purge is due when more than eight are dead beyond those that are ready. */
+static void
+purge_is_due_to_the_one(void **state)
+{
+    (void)state;
+    for (uint32_t ready = 0; ready < 4; ready++) {
+        if (ready > 0) {
+            (void)push_new(0);
+        }
+        for (uint32_t dead = 0; dead <= 8 + ready; dead++) {
+            assert_int_equal(wp_slots_tombstones(&slots, 0), dead);
+            assert_false(wp_ready_queue_purge_due(&queues[0]));
+            destroy(push_new(0), WP_SLOT_READY);
+        }
+        assert_true(wp_ready_queue_purge_due(&queues[0]));
+        assert_int_equal(wp_ready_queue_purge(&queues[0], UINT32_MAX),
+                         9 + ready);
+    }
+}
+
+/* Who takes a queue over goes on with the counts and the nodes of its pool. */
+static void
+is_taken_over_whole(void **state)
+{
+    struct wp_ready_queue before;
+    struct wp_slot_ref ref = push_new(2);
+
+    (void)state;
+    assert_true(wp_slot_ref_eq(pop(2), ref));
+    before = queues[2];
+    memset(&queues[2], 0, sizeof queues[2]);
+    wp_ready_queue_take_over(&queues[2], &before);
+    assert_ptr_equal(queues[2].slots, before.slots);
+    assert_int_equal(queues[2].pool_index, 2);
+    assert_true(wp_ready_queue_is_empty(&queues[2]));
+    for (int i = 0; i < 9; i++) {
+        destroy(push_new(2), WP_SLOT_READY);
+    }
+    assert_true(wp_ready_queue_purge_due(&queues[2]));
+    assert_int_equal(wp_ready_queue_purge(&queues[2], UINT32_MAX), 9);
+    ref = push_new(2);
+    assert_true(wp_slot_ref_eq(pop(2), ref));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(starts_and_ends_empty, setup, teardown),
         cmocka_unit_test_setup_teardown(keeps_the_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(purge_is_due_to_the_one, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(is_taken_over_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(holds_every_slot_and_keeps_pools_apart,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(pops_for_scale_down, setup, teardown),

@@ -84,11 +84,14 @@ test_steps_lie_in_their_trace(void **state)
 {
     const struct wp_trace_context client = context_of(SAMPLED);
     struct wp_tracer *tracer = wp_tracer_create(4);
+    const uint8_t none[WP_SPAN_ID_LEN] = {0};
+    uint8_t first[WP_SPAN_ID_LEN];
     struct wp_trace trace;
     struct wp_span out;
 
     (void)state;
     assert_non_null(tracer);
+    memset(&trace, 0, sizeof trace);
     wp_trace_begin(&trace, tracer, &client, 100);
     wp_trace_step(&trace, &(struct wp_span){.name = "a"}, 130);
     wp_trace_step(&trace, &(struct wp_span){.name = "b"}, 170);
@@ -102,7 +105,12 @@ test_steps_lie_in_their_trace(void **state)
     assert_int_equal(out.begin_ns, 100);
     assert_int_equal(out.end_ns, 130);
     assert_memory_equal(out.parent_id, trace.span_id, WP_SPAN_ID_LEN);
+    assert_memory_not_equal(out.parent_id, none, WP_SPAN_ID_LEN);
+    assert_memory_not_equal(out.span_id, none, WP_SPAN_ID_LEN);
+    memcpy(first, out.span_id, sizeof first);
     assert_true(wp_tracer_take(tracer, &out));
+    assert_memory_not_equal(out.span_id, first, WP_SPAN_ID_LEN);
+    assert_memory_equal(out.parent_id, trace.span_id, WP_SPAN_ID_LEN);
     assert_int_equal(out.begin_ns, 130);
     assert_int_equal(out.end_ns, 170);
     assert_memory_equal(out.trace_id, client.trace_id, WP_TRACE_ID_LEN);

@@ -1,0 +1,556 @@
+/* What a pool tells: people, clients, the store and its own thread; each field
+ * and the exact number. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "pool/claims/claim_table.h"
+#include "pool/lease_store.h"
+#include "tests/support/pool/pool_rig.h"
+
+#define S WP_NS_PER_S
+
+static struct wp_rig rig;
+
+static void
+start(uint32_t target, uint32_t at_once, enum wp_fake_ready ready)
+{
+    struct wp_pool_spec spec;
+
+    wp_pool_spec_init(&spec);
+    spec.create_inflight_max = at_once;
+    wp_rig_init(&rig, 32, 0, &spec);
+    rig.backend.ready = ready;
+    (void)snprintf(spec.name, sizeof spec.name, "p");
+    (void)snprintf(spec.template_name, sizeof spec.template_name, "t");
+    spec.target = target;
+    assert_int_equal(wp_pools_update(rig.pools, 0, &spec, NULL), WP_OK);
+    wp_rig_settle(&rig);
+}
+
+static enum wp_status
+claim(struct wp_rig_claim *c, const char *id, int64_t wait_ns)
+{
+    wp_rig_claim_init(c, id, "team-a", 30 * S, wait_ns);
+    return wp_rig_claim(&rig, c);
+}
+
+/* --- The store --- */
+
+static void
+check_op(const struct wp_lease_op *op, enum wp_lease_op_kind kind,
+         const struct wp_rig_claim *c)
+{
+    static const uint8_t zeros[WP_UID_LEN];
+
+    assert_non_null(op);
+    assert_int_equal(op->kind, kind);
+    assert_memory_not_equal(op->uid, zeros, sizeof zeros);
+    assert_int_equal(op->fence, c->claim.grant.fence);
+    assert_true(wp_str_is(op->pool_namespace, "default"));
+    assert_true(wp_str_is(op->pool, "p"));
+    assert_true(wp_str_is(op->sandbox, c->claim.grant.sandbox));
+    assert_true(wp_str_is(op->claim_id, c->id));
+    assert_true(wp_str_is(op->tenant, c->tenant));
+}
+
+/* Goal: a record says all that another daemon must know of the lease. */
+static void
+the_store_is_told_of_each_change_whole(void **state)
+{
+    struct wp_rig_claim c;
+    const struct wp_lease_op *op;
+    int64_t wall_ms;
+
+    (void)state;
+    start(1, 1, WP_FAKE_READY_NEXT_TURN);
+    rig.store_later = true;
+    wall_ms = rig.clock.now_wall_ns / WP_NS_PER_MS;
+    assert_int_equal(claim(&c, "one", 0), WP_PENDING);
+    op = wp_lease_op_of(rig.store_ops);
+    check_op(op, WP_LEASE_GRANT, &c);
+    assert_true(op->sandbox.len > 0 && op->fence > 0);
+    assert_true(wp_str_is(op->endpoint, c.claim.grant.endpoint));
+    assert_true(wp_str_starts_with(op->endpoint, WP_STR("unix:/fake/")));
+    assert_int_equal(op->granted_wall_ms, wall_ms);
+    assert_int_equal(op->deadline_wall_ms, wall_ms + 30 * 1000);
+    assert_int_equal(wp_rig_store_answer(&rig, WP_OK), 1);
+    assert_int_equal(c.claim.status, WP_OK);
+    assert_int_equal(c.claim.grant.deadline_wall_ms, wall_ms + 30 * 1000);
+    assert_int_equal(c.claim.grant.served, WP_SERVED_WARM);
+    wp_rig_settle(&rig);
+
+    /* It runs out. */
+    wp_clock_manual_advance(&rig.clock, 31 * S);
+    (void)wp_pools_run(rig.pools);
+    assert_int_equal(rig.store_kept, 1);
+    op = wp_lease_op_of(rig.store_ops);
+    check_op(op, WP_LEASE_EXPIRE, &c);
+    assert_int_equal(op->deadline_wall_ms, wall_ms + 30 * 1000);
+    assert_int_equal(wp_rig_store_answer(&rig, WP_OK), 1);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).expired_total, 1);
+    rig.store_later = false;
+    wp_rig_fini(&rig);
+}
+
+/* --- Numbers --- */
+
+static void
+check_stats(const struct wp_pool_stats *expected)
+{
+    const struct wp_pool_stats stats = wp_rig_stats(&rig);
+    const struct wp_pool_stats *is = &stats;
+
+    assert_int_equal(is->index, expected->index);
+    assert_int_equal(is->replicas, expected->replicas);
+    assert_int_equal(is->warming, expected->warming);
+    assert_int_equal(is->ready, expected->ready);
+    assert_int_equal(is->leased, expected->leased);
+    assert_int_equal(is->quarantined, expected->quarantined);
+    assert_int_equal(is->dying, expected->dying);
+    assert_int_equal(is->waiting, expected->waiting);
+    assert_int_equal(is->created_total, expected->created_total);
+    assert_int_equal(is->destroyed_total, expected->destroyed_total);
+    assert_int_equal(is->failed_total, expected->failed_total);
+    assert_int_equal(is->retired_total, expected->retired_total);
+    assert_int_equal(is->lost_total, expected->lost_total);
+    assert_memory_equal(is->served_total, expected->served_total,
+                        sizeof is->served_total);
+    assert_int_equal(is->refused_total, expected->refused_total);
+    assert_int_equal(is->released_total, expected->released_total);
+    assert_int_equal(is->expired_total, expected->expired_total);
+    assert_int_equal(is->undone_total, expected->undone_total);
+    assert_int_equal(is->bound_total, expected->bound_total);
+    assert_int_equal(is->unbound_total, expected->unbound_total);
+    assert_int_equal(is->missed_total, expected->missed_total);
+    assert_int_equal(is->draining, expected->draining);
+    assert_int_equal(is->removed, expected->removed);
+    assert_int_equal(is->gone, expected->gone);
+    assert_int_equal(is->breaker_open, expected->breaker_open);
+    assert_string_equal(is->last_failure, expected->last_failure);
+    assert_string_equal(is->last_retired, expected->last_retired);
+}
+
+/* Goal: each event is counted where it belongs, once, and nowhere else. */
+static void
+each_event_has_its_number(void **state)
+{
+    struct wp_pool_stats all = {.spec = {.target = 3}, .replicas = 3};
+    struct wp_rig_claim c[6];
+    struct wp_slot_ref ref;
+    char long_reason[WP_REASON_MAX + 20];
+
+    (void)state;
+    start(3, 8, WP_FAKE_READY_NEXT_TURN);
+    all.ready = 3;
+    all.created_total = 3;
+    check_stats(&all);
+
+    /* Three are claimed; one more is made while a fourth waits. */
+    rig.backend.ready = WP_FAKE_READY_TOLD;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(claim(&c[i], (char[]){(char)('a' + i), '\0'}, 0),
+                         WP_OK);
+    }
+    assert_int_equal(claim(&c[3], "d", 0), WP_RESOURCE_EXHAUSTED);
+    assert_int_equal(claim(&c[4], "e", 10 * S), WP_PENDING);
+    wp_rig_settle(&rig);
+    all.ready = 0;
+    all.leased = 3;
+    all.warming = 3;
+    all.waiting = 1;
+    all.created_total = 6;
+    all.served_total[WP_SERVED_WARM] = 3;
+    all.refused_total = 1;
+    all.missed_total = 2;
+    check_stats(&all);
+
+    /* One never becomes ready: another is made. */
+    assert_int_equal(wp_fake_backend_fail(&rig.backend, 1, "no\x01 luck"), 1);
+    wp_rig_advance(&rig, 5 * S);
+    all.failed_total = 1;
+    all.destroyed_total = 1;
+    all.created_total = 7;
+    (void)snprintf(all.last_failure, sizeof all.last_failure, "no? luck");
+    check_stats(&all);
+
+    assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 3), 3);
+    wp_rig_settle(&rig);
+    all.waiting = 0;
+    all.leased = 4;
+    all.ready = 2;
+    all.warming = 1;
+    all.created_total = 8;
+    all.served_total[WP_SERVED_COLD] = 1;
+    check_stats(&all);
+
+    /* One that is held dies, and says so at length; it stays held. */
+    memset(long_reason, 'r', sizeof long_reason - 1);
+    long_reason[sizeof long_reason - 1] = '\0';
+    ref = wp_fake_backend_find(&rig.backend,
+                               wp_str_from(c[0].claim.grant.sandbox));
+    assert_true(wp_fake_backend_lose(&rig.backend, ref, long_reason));
+    wp_rig_settle(&rig);
+    all.lost_total = 1;
+    memset(all.last_failure, 'r', WP_REASON_MAX);
+    all.last_failure[WP_REASON_MAX] = '\0';
+    check_stats(&all);
+
+    /* An end of each kind. */
+    assert_int_equal(wp_rig_release(&rig, &c[0], NULL), WP_OK);
+    assert_int_equal(wp_rig_release(&rig, &c[1], NULL), WP_OK);
+    wp_pools_undo(rig.pools, &c[2].claim);
+    wp_rig_settle(&rig);
+    all.released_total = 2;
+    all.undone_total = 1;
+    all.leased = 1;
+    all.ready = 3;
+    all.destroyed_total += 2;
+    check_stats(&all);
+    wp_rig_advance(&rig, 31 * S);
+    all.expired_total = 1;
+    all.leased = 0;
+    all.destroyed_total++;
+    check_stats(&all);
+    wp_rig_fini(&rig);
+}
+
+/* Goal: an idle one that dies, or is not wanted, leaves its reason. */
+static void
+reasons_are_kept_apart(void **state)
+{
+    struct wp_pool_stats stats;
+    struct wp_rig_claim c;
+
+    (void)state;
+    start(2, 8, WP_FAKE_READY_NEXT_TURN);
+    assert_int_equal(claim(&c, "a", 0), WP_OK);
+    wp_pools_undo(rig.pools, &c.claim);
+    wp_rig_settle(&rig);
+    assert_true(wp_fake_backend_lose(
+        &rig.backend,
+        wp_fake_backend_find(&rig.backend, wp_str_from(c.claim.grant.sandbox)),
+        "it\ndied"));
+    wp_rig_advance(&rig, 5 * S);
+    stats = wp_rig_stats(&rig);
+    assert_int_equal(stats.lost_total, 1);
+    assert_int_equal(stats.failed_total, 0);
+    assert_int_equal(stats.retired_total, 0);
+    assert_int_equal(stats.ready, 2);
+    assert_string_equal(stats.last_failure, "it?died");
+    assert_string_equal(stats.last_retired, "");
+    wp_pools_retire_idle(rig.pools, 0, WP_STR("a new\ttemplate"));
+    wp_rig_settle(&rig);
+    stats = wp_rig_stats(&rig);
+    assert_int_equal(stats.lost_total, 1);
+    assert_int_equal(stats.retired_total, 2);
+    assert_int_equal(stats.ready, 2);
+    assert_int_equal(stats.created_total, 5);
+    assert_int_equal(stats.destroyed_total, 3);
+    assert_string_equal(stats.last_failure, "it?died");
+    assert_string_equal(stats.last_retired, "a new?template");
+    wp_rig_fini(&rig);
+}
+
+/* --- How long a claim would wait --- */
+
+static int64_t
+wait_of(void)
+{
+    struct wp_pool_outlook out;
+
+    assert_true(wp_pools_outlook(rig.pools, 0, &out));
+    assert_int_equal(out.lead_ns, 10 * S);
+    return out.wait_ns;
+}
+
+/* Goal: who comes is told when the sandbox that it will get should be ready. */
+static void
+an_outlook_counts_whoever_is_before(void **state)
+{
+    static struct wp_rig_claim c[8];
+    struct wp_pool_outlook out;
+
+    (void)state;
+    start(4, 3, WP_FAKE_READY_TOLD);
+    assert_false(wp_pools_outlook(rig.pools, 0, &out));
+    assert_int_equal(out.lead_ns, 0);
+    wp_rig_advance(&rig, 10 * S);
+    assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 3), 3);
+    wp_rig_settle(&rig);
+    wp_rig_advance(&rig, 10 * S);
+    assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 1), 1);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).ready, 4);
+    assert_int_equal(wait_of(), 0);
+
+    /* Ordered in the seconds 0, 1 and 4; the one between is taken for one of
+     * second 2. */
+    assert_int_equal(claim(&c[0], "a", 0), WP_OK);
+    wp_rig_settle(&rig);
+    wp_rig_advance(&rig, 1 * S);
+    assert_int_equal(claim(&c[1], "b", 0), WP_OK);
+    wp_rig_settle(&rig);
+    wp_rig_advance(&rig, 3 * S);
+    assert_int_equal(claim(&c[2], "c", 0), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).warming, 3);
+    assert_int_equal(wait_of(), 0);
+    assert_int_equal(claim(&c[3], "d", 0), WP_OK);
+    wp_rig_advance(&rig, 1 * S);
+    assert_int_equal(wp_rig_stats(&rig).warming, 3);
+    assert_int_equal(wait_of(), 5 * S);
+    assert_int_equal(claim(&c[4], "e", 30 * S), WP_PENDING);
+    assert_int_equal(wait_of(), 7 * S);
+    assert_int_equal(claim(&c[5], "f", 30 * S), WP_PENDING);
+    assert_int_equal(wait_of(), 9 * S);
+    assert_int_equal(claim(&c[6], "g", 30 * S), WP_PENDING);
+    assert_int_equal(wait_of(), 10 * S);
+    assert_int_equal(claim(&c[7], "h", 30 * S), WP_PENDING);
+    assert_int_equal(wait_of(), 20 * S);
+    for (int i = 5; i < 8; i++) {
+        assert_true(wp_pools_cancel(rig.pools, &c[i].claim));
+    }
+    wp_rig_advance(&rig, 6 * S);
+    assert_int_equal(wait_of(), 1 * S);
+    /* Later than expected is at any moment. */
+    wp_rig_advance(&rig, 2 * S);
+    assert_int_equal(wait_of(), 0);
+    wp_rig_fini(&rig);
+}
+
+/* --- The control thread --- */
+
+/* Goal: whatever leaves work for the control thread wakes it, once. */
+static void
+each_event_wakes_control(void **state)
+{
+    struct wp_rig_claim c[2];
+    struct wp_slot_ref ref;
+    uint32_t wakes;
+
+    (void)state;
+    start(2, 8, WP_FAKE_READY_NEXT_TURN);
+    wakes = rig.wakes;
+    assert_int_equal(claim(&c[0], "a", 0), WP_OK);
+    assert_int_equal(rig.wakes, ++wakes);
+    assert_int_equal(claim(&c[1], "b", 0), WP_OK);
+    assert_int_equal(rig.wakes, wakes);
+    wp_rig_settle(&rig);
+    wakes = rig.wakes;
+    assert_int_equal(wp_rig_release(&rig, &c[0], NULL), WP_OK);
+    assert_int_equal(rig.wakes, wakes + 1);
+    wp_rig_settle(&rig);
+    wakes = rig.wakes;
+    ref = wp_fake_backend_find(&rig.backend,
+                               wp_str_from(c[1].claim.grant.sandbox));
+    assert_true(wp_fake_backend_lose(&rig.backend, ref, "x"));
+    assert_int_equal(rig.wakes, wakes + 1);
+    wp_rig_settle(&rig);
+    wakes = rig.wakes;
+    wp_pools_end(rig.pools, ref);
+    assert_int_equal(rig.wakes, wakes + 1);
+    wp_rig_fini(&rig);
+}
+
+/* --- Names --- */
+
+static void
+only_the_name_of_a_held_sandbox_is_found(void **state)
+{
+    static const char *const others[] = {
+        "",
+        "p",
+        "p-",
+        "bbbbbbb",
+        "bbbbbbbb",
+        "p-bbbbbbbb",
+        "p-aaaaaaaa",
+        "p-bbbbbbbbb",
+        "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
+        "nnnnnnnnnnn"};
+    struct wp_rig_claim c;
+    struct wp_claim_info info;
+    char name[WP_SANDBOX_NAME_MAX + 2];
+
+    (void)state;
+    start(2, 8, WP_FAKE_READY_NEXT_TURN);
+    assert_int_equal(claim(&c, "a", 0), WP_OK);
+    for (size_t i = 0; i < WP_ARRAY_LEN(others); i++) {
+        assert_int_equal(
+            wp_pools_find_sandbox(rig.pools, wp_str_from(others[i]), &info),
+            WP_NOT_FOUND);
+    }
+    (void)snprintf(name, sizeof name, "%s", c.claim.grant.sandbox);
+    assert_int_equal(wp_pools_find_sandbox(rig.pools, wp_str_from(name), &info),
+                     WP_OK);
+    assert_string_equal(info.sandbox, name);
+    assert_string_equal(info.claim_id, "a");
+    assert_string_equal(info.tenant, "team-a");
+    assert_string_equal(info.pool, "p");
+    name[0] = 'q';
+    assert_int_equal(wp_pools_find_sandbox(rig.pools, wp_str_from(name), &info),
+                     WP_NOT_FOUND);
+    name[0] = 'p';
+    assert_int_equal(wp_rig_release(&rig, &c, NULL), WP_OK);
+    assert_int_equal(wp_pools_find_sandbox(rig.pools, wp_str_from(name), &info),
+                     WP_NOT_FOUND);
+    wp_rig_fini(&rig);
+}
+
+/* --- The end --- */
+
+static void
+pools_of_a_daemon_that_stops_take_no_claims(void **state)
+{
+    (void)state;
+    for (int leave = 0; leave < 2; leave++) {
+        struct wp_pool_spec spec;
+        struct wp_rig_claim c;
+        uint32_t index = 0;
+        struct wp_pool_stats stats;
+
+        start(1, 8, WP_FAKE_READY_NEXT_TURN);
+        if (leave != 0) {
+            wp_pools_leave(rig.pools, false);
+        } else {
+            wp_pools_stop(rig.pools);
+        }
+        wp_pool_spec_init(&spec);
+        (void)snprintf(spec.name, sizeof spec.name, "late");
+        spec.target = 1;
+        assert_int_equal(wp_pools_add(rig.pools, &spec, &index, NULL), WP_OK);
+        wp_rig_settle(&rig);
+        wp_pools_stats(rig.pools, index, &stats);
+        assert_true(stats.draining);
+        assert_int_equal(stats.created_total, 0);
+        wp_rig_claim_init(&c, "a", "", 0, 10 * S);
+        c.claim.pool = WP_STR("late");
+        assert_int_equal(wp_rig_claim(&rig, &c), WP_UNAVAILABLE);
+        assert_string_equal(c.claim.reason, "the pool is draining");
+        wp_rig_fini(&rig);
+    }
+}
+
+/* --- What is refused --- */
+
+static void
+a_pool_is_refused_in_words(void **state)
+{
+    static const char ttl[] = "pool 'late': ttl: 1 s <= default <= max <= 30 "
+                              "days expected";
+    static const char waits[] = "pool 'late': ready-within must be above 0, "
+                                "wait-max at most 10 min";
+    static const struct {
+        int64_t ttl_default_ns, ttl_max_ns, ready_within_ns, wait_max_ns;
+        uint32_t target;
+        const char *says; /* NULL: it is taken. */
+    } rows[] = {
+        {1 * S, 1 * S, 1, 0, 0, NULL},
+        {1 * S, WP_TTL_MAX_NS, 1, WP_WAIT_MAX_NS, WP_TARGET_MAX, NULL},
+        {1 * S - 1, 1 * S, 1, 0, 0, ttl},
+        {1 * S, WP_TTL_MAX_NS + 1, 1, 0, 0, ttl},
+        {2 * S, 2 * S - 1, 1, 0, 0, ttl},
+        {1 * S, 1 * S, 0, 0, 0, waits},
+        {1 * S, 1 * S, 1, -1, 0, waits},
+        {1 * S, 1 * S, 1, WP_WAIT_MAX_NS + 1, 0, waits},
+    };
+    struct wp_pool_spec spec;
+    struct wp_err err;
+    char says[sizeof err.msg];
+
+    (void)state;
+    start(1, 8, WP_FAKE_READY_NEXT_TURN);
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        uint32_t index;
+
+        err.msg[0] = '\0';
+        wp_pool_spec_init(&spec);
+        (void)snprintf(spec.name, sizeof spec.name, "late");
+        spec.ttl_default_ns = rows[i].ttl_default_ns;
+        spec.ttl_max_ns = rows[i].ttl_max_ns;
+        spec.ready_within_ns = rows[i].ready_within_ns;
+        spec.wait_max_ns = rows[i].wait_max_ns;
+        spec.target = rows[i].target;
+        spec.create_inflight_max = 1;
+        assert_int_equal(wp_pools_add(rig.pools, &spec, &index, &err),
+                         rows[i].says == NULL ? WP_OK : WP_INVALID_ARGUMENT);
+        assert_string_equal(err.msg, rows[i].says != NULL ? rows[i].says : "");
+        if (rows[i].says == NULL) {
+            wp_pools_remove(rig.pools, index);
+        }
+    }
+    wp_pool_spec_init(&spec);
+    (void)snprintf(spec.name, sizeof spec.name, "late");
+    spec.target = WP_TARGET_MAX + 1;
+    assert_int_equal(wp_pools_add(rig.pools, &spec, NULL, &err),
+                     WP_INVALID_ARGUMENT);
+    (void)snprintf(says, sizeof says,
+                   "pool 'late': target: at most %d expected, got %u",
+                   WP_TARGET_MAX, spec.target);
+    assert_string_equal(err.msg, says);
+    (void)snprintf(spec.name, sizeof spec.name, "Late");
+    assert_int_equal(wp_pools_add(rig.pools, &spec, NULL, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, "pool 'default/Late': DNS names expected");
+    (void)snprintf(spec.name, sizeof spec.name, "late");
+    (void)snprintf(spec.pool_namespace, sizeof spec.pool_namespace, "-");
+    assert_int_equal(wp_pools_add(rig.pools, &spec, NULL, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, "pool '-/late': DNS names expected");
+    wp_rig_fini(&rig);
+}
+
+static void
+a_size_is_refused_in_words(void **state)
+{
+    static const uint32_t rows[][2] = {
+        {0, 1}, {16777217, 16777217}, {2, 1}, {2, WP_CLAIMS_MAX + 1u}};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        const struct wp_pools_config config = {
+            .slots_max = rows[i][0],
+            .claims_max = rows[i][1],
+            .clock = wp_clock_system(),
+        };
+        struct wp_err err = {.msg = ""};
+        char says[sizeof err.msg];
+
+        assert_null(wp_pools_create(&config, &err));
+        assert_int_equal(err.status, WP_INVALID_ARGUMENT);
+        if (i < 2) {
+            (void)snprintf(says, sizeof says,
+                           "slots_max: 1 to 16777216 expected, got %u",
+                           rows[i][0]);
+        } else {
+            (void)snprintf(says, sizeof says,
+                           "claims_max: 2 (slots_max) to %d expected, got %u",
+                           WP_CLAIMS_MAX, rows[i][1]);
+        }
+        assert_string_equal(err.msg, says);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_store_is_told_of_each_change_whole),
+        cmocka_unit_test(each_event_has_its_number),
+        cmocka_unit_test(reasons_are_kept_apart),
+        cmocka_unit_test(an_outlook_counts_whoever_is_before),
+        cmocka_unit_test(each_event_wakes_control),
+        cmocka_unit_test(only_the_name_of_a_held_sandbox_is_found),
+        cmocka_unit_test(pools_of_a_daemon_that_stops_take_no_claims),
+        cmocka_unit_test(a_pool_is_refused_in_words),
+        cmocka_unit_test(a_size_is_refused_in_words),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
