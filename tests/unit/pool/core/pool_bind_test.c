@@ -79,6 +79,33 @@ test_bound_then_answered(void **state)
     assert_int_equal(wp_rig_stats(&rig).destroyed_total, 0);
 }
 
+/* The backend is told all that it must bring, and whose policy holds. */
+static void
+test_told_whole(void **state)
+{
+    struct wp_pool_stats stats = wp_rig_stats(&rig);
+    const struct wp_bind_op *op;
+    struct bound_claim b;
+
+    (void)state;
+    memset(stats.spec.egress, 'a', WP_EGRESS_TEXT_MAX);
+    assert_int_equal(wp_pools_update(rig.pools, 0, &stats.spec, NULL), WP_OK);
+    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    assert_false(b.c.claim.bound);
+    assert_int_equal(wp_pools_bind(rig.pools, &b.bind), WP_PENDING);
+    op = rig.backend.binds[0];
+    assert_ptr_equal(op, &b.bind.op);
+    assert_ptr_equal(op->binding, &b.binding);
+    assert_true(wp_str_is(op->tenant, b.c.tenant));
+    assert_true(wp_slot_ref_eq(op->ref, b.c.claim.grant.ref));
+    assert_int_equal(op->within_ns, WP_BIND_MAX_NS);
+    assert_int_equal(op->policy.len, WP_EGRESS_TEXT_MAX);
+    assert_true(b.c.claim.bound);
+    assert_true(wp_fake_backend_bound(&rig.backend, WP_OK, ""));
+    assert_int_equal(wp_rig_stats(&rig).bound_total, 1);
+    assert_int_equal(wp_rig_stats(&rig).unbound_total, 0);
+}
+
 /* The claim says what was not bound, its id is free at once, and the sandbox is
  * destroyed, never offered again. */
 static void
@@ -350,6 +377,7 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(test_told_whole),
         TEST(test_bound_then_answered),
         TEST(test_not_bound),
         TEST(test_refused_at_once),

@@ -10,6 +10,7 @@
 
 #include "pool/claims/claim_table.h"
 #include "pool/lease_store.h"
+#include "pool/table/pools.h"
 #include "tests/support/pool/pool_rig.h"
 
 #define S WP_NS_PER_S
@@ -254,6 +255,149 @@ reasons_are_kept_apart(void **state)
     assert_int_equal(stats.destroyed_total, 3);
     assert_string_equal(stats.last_failure, "it?died");
     assert_string_equal(stats.last_retired, "a new?template");
+    wp_rig_fini(&rig);
+}
+
+/* Goal: a backend that has no room is no failure; one that cannot is. */
+static void
+refused_orders_are_told_apart(void **state)
+{
+    struct wp_pool_stats stats;
+
+    (void)state;
+    start(0, 8, WP_FAKE_READY_NEXT_TURN);
+    rig.backend.create_status = WP_RESOURCE_EXHAUSTED;
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 1, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    stats = wp_rig_stats(&rig);
+    assert_true(wp_fake_backend_counts(&rig.backend).creates_refused > 0);
+    assert_int_equal(stats.failed_total, 0);
+    assert_string_equal(stats.last_failure, "");
+    assert_int_equal(stats.warming, 0);
+    rig.backend.create_status = WP_UNAVAILABLE;
+    wp_rig_advance(&rig, 60 * S);
+    stats = wp_rig_stats(&rig);
+    assert_true(stats.failed_total > 0);
+    assert_string_equal(stats.last_failure,
+                        "the fake backend was told to refuse");
+    assert_int_equal(stats.created_total, stats.destroyed_total);
+    rig.backend.create_status = WP_OK;
+    wp_rig_advance(&rig, 600 * S);
+    assert_int_equal(wp_rig_stats(&rig).ready, 1);
+    wp_rig_fini(&rig);
+}
+
+/* The oldest that is warming. */
+static struct wp_slot_ref
+warming(void)
+{
+    for (uint32_t i = 0; i < wp_slots_used_max(&rig.pools->slots); i++) {
+        struct wp_slot_ref ref = wp_slot_ref_at(&rig.pools->slots, i);
+
+        if (wp_slot_state(&rig.pools->slots, ref) == WP_SLOT_WARMING) {
+            return ref;
+        }
+    }
+    return WP_SLOT_REF_NONE;
+}
+
+/* Goal: the time before it was begun with is not the time that it took. */
+static void
+queueing_is_told_from_making(void **state)
+{
+    struct wp_histogram_view view;
+    struct wp_rig_claim c;
+    struct wp_pool_outlook out;
+
+    (void)state;
+    start(1, 1, WP_FAKE_READY_TOLD);
+    wp_rig_advance(&rig, 16 * S);
+    wp_pools_on_started(rig.pools, warming());
+    wp_rig_advance(&rig, 4 * S);
+    assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 1), 1);
+    wp_rig_settle(&rig);
+    wp_histogram_read(wp_pools_lead_time(rig.pools, 0), &view);
+    assert_int_equal(view.count, 1);
+    assert_int_equal(view.sum_ns, 4 * S);
+    assert_int_equal(atomic_load(&wp_pools_at(rig.pools, 0)->queue_mean_ns),
+                     1 * S);
+    assert_true(wp_pools_outlook(rig.pools, 0, &out));
+    assert_int_equal(out.lead_ns, 20 * S);
+
+    /* One that is begun with when it is ordered, as far as anybody said. */
+    assert_int_equal(claim(&c, "a", 0), WP_OK);
+    wp_rig_settle(&rig);
+    wp_rig_advance(&rig, 10 * S);
+    assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 1), 1);
+    wp_rig_settle(&rig);
+    wp_histogram_read(wp_pools_lead_time(rig.pools, 0), &view);
+    assert_int_equal(view.count, 2);
+    assert_int_equal(view.sum_ns, 14 * S);
+    assert_int_equal(atomic_load(&wp_pools_at(rig.pools, 0)->queue_mean_ns),
+                     1 * S - 1 * S / 16);
+    assert_true(wp_pools_outlook(rig.pools, 0, &out));
+    assert_int_equal(out.lead_ns, 18 * S);
+    wp_rig_fini(&rig);
+}
+
+/* Goal: an endpoint that nobody could keep is no sandbox. */
+static void
+endpoints_have_a_length(void **state)
+{
+    char endpoint[WP_ENDPOINT_MAX + 1];
+    struct wp_backend backend;
+    struct wp_rig_claim c;
+
+    (void)state;
+    start(1, 1, WP_FAKE_READY_NEVER);
+    memset(endpoint, 'e', sizeof endpoint);
+    for (int i = 0; i < 2; i++) {
+        wp_pools_on_ready(
+            rig.pools, warming(),
+            (struct wp_str){endpoint, i == 0 ? 0 : sizeof endpoint});
+        assert_int_equal(wp_rig_stats(&rig).failed_total, i + 1);
+        assert_string_equal(wp_rig_stats(&rig).last_failure,
+                            "its endpoint is too long");
+        wp_rig_advance(&rig, 30 * S);
+    }
+    wp_pools_on_ready(rig.pools, warming(),
+                      (struct wp_str){endpoint, WP_ENDPOINT_MAX});
+    assert_int_equal(wp_rig_stats(&rig).failed_total, 2);
+    assert_int_equal(wp_rig_stats(&rig).ready, 1);
+    assert_int_equal(claim(&c, "a", 0), WP_OK);
+    endpoint[WP_ENDPOINT_MAX] = '\0';
+    assert_string_equal(c.claim.grant.endpoint, endpoint);
+    /* It vanishes. */
+    backend = wp_fake_backend_port(&rig.backend);
+    assert_int_equal(backend.ops->destroy(backend.self, c.claim.grant.ref),
+                     WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).lost_total, 1);
+    assert_string_equal(wp_rig_stats(&rig).last_failure,
+                        "it was destroyed from outside");
+    assert_int_equal(wp_rig_stats(&rig).leased, 1);
+    wp_rig_fini(&rig);
+}
+
+static void
+what_could_not_be_destroyed_is_tried_again(void **state)
+{
+    struct wp_rig_claim c;
+
+    (void)state;
+    start(1, 1, WP_FAKE_READY_NEXT_TURN);
+    assert_int_equal(claim(&c, "a", 0), WP_OK);
+    rig.backend.destroy_status = WP_UNAVAILABLE;
+    assert_int_equal(wp_rig_release(&rig, &c, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).dying, 1);
+    assert_int_equal(wp_rig_stats(&rig).destroyed_total, 0);
+    rig.backend.destroy_status = WP_OK;
+    assert_true(rig.next_run_ns < WP_TIME_NEVER);
+    wp_rig_advance(&rig, 60 * S);
+    assert_int_equal(wp_rig_stats(&rig).dying, 0);
+    assert_int_equal(wp_rig_stats(&rig).destroyed_total, 1);
+    assert_int_equal(wp_fake_backend_counts(&rig.backend).destroys, 1);
     wp_rig_fini(&rig);
 }
 
@@ -544,6 +688,10 @@ main(void)
         cmocka_unit_test(the_store_is_told_of_each_change_whole),
         cmocka_unit_test(each_event_has_its_number),
         cmocka_unit_test(reasons_are_kept_apart),
+        cmocka_unit_test(refused_orders_are_told_apart),
+        cmocka_unit_test(queueing_is_told_from_making),
+        cmocka_unit_test(endpoints_have_a_length),
+        cmocka_unit_test(what_could_not_be_destroyed_is_tried_again),
         cmocka_unit_test(an_outlook_counts_whoever_is_before),
         cmocka_unit_test(each_event_wakes_control),
         cmocka_unit_test(only_the_name_of_a_held_sandbox_is_found),
