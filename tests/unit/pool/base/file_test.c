@@ -86,12 +86,71 @@ test_what_is_no_file(void **state)
     drop(&place);
 }
 
+/* Goal: what comes in pieces is put together, up to the room there is. */
+static void
+test_in_pieces(void **state)
+{
+    static const char *const pieces[] = {"abc", "defg", "h"};
+
+    (void)state;
+    for (size_t cap = 1; cap <= 10; cap++) {
+        char out[11];
+        char path[64];
+        int ends[2];
+        ssize_t n = cap < 8 ? (ssize_t)cap : 8;
+
+        /* Each write is read by a read of its own. */
+        assert_int_equal(pipe2(ends, O_CLOEXEC | O_DIRECT), 0);
+        for (size_t i = 0; i < 3; i++) {
+            assert_int_equal(write(ends[1], pieces[i], strlen(pieces[i])),
+                             strlen(pieces[i]));
+        }
+        assert_int_equal(close(ends[1]), 0);
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+        memset(out, '-', sizeof out);
+        assert_int_equal(wp_path_read(path, 0, out, cap, NULL), n);
+        assert_memory_equal(out, "abcdefgh", (size_t)n);
+        for (size_t i = (size_t)n; i < sizeof out; i++) {
+            assert_int_equal(out[i], '-');
+        }
+        assert_int_equal(close(ends[0]), 0);
+    }
+}
+
+/* Goal: a process whose standard input is closed reads files like any other. */
+static void
+test_as_descriptor_0(void **state)
+{
+    struct place place;
+    char out[4];
+    FILE *file;
+    int saved = dup(STDIN_FILENO);
+    ssize_t n;
+
+    (void)state;
+    make(&place);
+    file = fopen(place.path, "we");
+    assert_non_null(file);
+    assert_true(fputs("ab", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    (void)close(STDIN_FILENO);
+    n = wp_path_read(place.path, 0, out, sizeof out, NULL);
+    if (saved >= 0) {
+        assert_int_equal(dup2(saved, STDIN_FILENO), STDIN_FILENO);
+        (void)close(saved);
+    }
+    assert_int_equal(n, 2);
+    drop(&place);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_and_bounded),
         cmocka_unit_test(test_what_is_no_file),
+        cmocka_unit_test(test_in_pieces),
+        cmocka_unit_test(test_as_descriptor_0),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
