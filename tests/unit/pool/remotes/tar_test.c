@@ -139,6 +139,32 @@ test_files(void **state)
     expect_end(&rest);
 }
 
+/* Goal: the longest path is taken whole; one that is longer is refused. */
+static void
+test_longest_path(void **state)
+{
+    char name[WP_TAR_PATH_MAX + 2];
+
+    (void)state;
+    memset(name, 'n', sizeof name);
+    for (size_t len = WP_TAR_PATH_MAX; len <= WP_TAR_PATH_MAX + 1; len++) {
+        struct wp_str rest;
+
+        archive_len = 0;
+        name[len] = '\0';
+        add("././@LongLink", 'L', name, len + 1);
+        add("nnn", '0', "two", 3);
+        rest = (struct wp_str){archive, archive_len};
+        if (len == WP_TAR_PATH_MAX) {
+            expect_file(&rest, name, "two");
+            expect_end(&rest);
+        } else {
+            expect_bad("", "a path of at most 512 bytes without NUL");
+        }
+        name[len] = 'n';
+    }
+}
+
 static void
 test_refused(void **state)
 {
@@ -286,6 +312,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_files, setup),
+        cmocka_unit_test_setup(test_longest_path, setup),
         cmocka_unit_test_setup(test_refused, setup),
         cmocka_unit_test_setup(test_sparse, setup),
         cmocka_unit_test_setup(test_two_sizes, setup),

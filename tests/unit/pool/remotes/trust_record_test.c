@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -167,11 +168,108 @@ below_a_folder(void **state)
     assert_string_equal(record.files[4].path, "b/c");
 }
 
+static void
+the_text_is_exact(void **state)
+{
+    struct wp_trust_record record = record_of("a,dir/b,c");
+    char text[WP_TRUST_TEXT_MAX + 1];
+    size_t len;
+
+    (void)state;
+    record.files[0].state = WP_TRUST_FILE;
+    memset(record.files[0].hash, 0xa5, WP_TRUST_HASH_LEN);
+    record.files[2].state = WP_TRUST_ASTRAY;
+    len = wp_trust_record_write(&record, text);
+    assert_string_equal(
+        text,
+        "warmpool-trust 1\ntenant a team\nurl https://h/r\n"
+        "a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5 "
+        "a\n- dir/b\n");
+    assert_int_equal(len, strlen(text));
+}
+
+/* Goal: a record that is as large as one can be comes back whole. */
+static void
+the_largest_comes_back(void **state)
+{
+    static struct wp_trust_record record;
+    static struct wp_trust_record again;
+    static char text[WP_TRUST_TEXT_MAX + 1];
+    size_t len;
+
+    (void)state;
+    memset(&record, 0, sizeof record);
+    memset(record.tenant, 't', WP_TENANT_MAX);
+    memset(record.url, 'u', WP_REMOTE_URL_MAX);
+    record.n = WP_TRUST_FILES_MAX;
+    for (uint32_t i = 0; i < record.n; i++) {
+        struct wp_trust_file *file = &record.files[i];
+
+        memset(file->path, 'p', WP_TRUST_PATH_MAX);
+        file->path[0] = (char)('0' + i / 8);
+        file->path[1] = (char)('0' + i % 8);
+        file->state = WP_TRUST_FILE;
+        memset(file->hash, (int)(255 - i), sizeof file->hash);
+    }
+    len = wp_trust_record_write(&record, text);
+    assert_int_equal(len, strlen(text));
+    assert_true(wp_trust_record_read((struct wp_str){text, len}, &again));
+    assert_string_equal(again.tenant, record.tenant);
+    assert_string_equal(again.url, record.url);
+    assert_int_equal(again.n, record.n);
+    for (uint32_t i = 0; i < record.n; i++) {
+        assert_string_equal(again.files[i].path, record.files[i].path);
+        assert_int_equal(again.files[i].state, WP_TRUST_FILE);
+        assert_memory_equal(again.files[i].hash, record.files[i].hash,
+                            WP_TRUST_HASH_LEN);
+    }
+    /* One more file is one too many. */
+    memcpy(text + len, "- q\n", 5);
+    assert_false(wp_trust_record_read((struct wp_str){text, len + 4}, &again));
+}
+
+/* Goal: what differs is told as far as it fits, and never beyond. */
+static void
+long_differences_are_cut(void **state)
+{
+    static struct wp_trust_record first;
+    static struct wp_trust_record now;
+    char why[2 * WP_TRUST_WHY_MAX];
+    char whole[400] = "";
+    bool more;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct wp_trust_file *file = &first.files[i];
+        size_t len = strlen(whole);
+
+        memset(file->path, 'a' + i, 70);
+        file->state = WP_TRUST_FILE;
+        (void)snprintf(whole + len, sizeof whole - len, "%s%.60s CHANGED",
+                       i > 0 ? ", " : "", file->path);
+    }
+    first.n = 4;
+    now = first;
+    for (int i = 0; i < 4; i++) {
+        now.files[i].hash[0] = 1;
+    }
+    memset(why, '~', sizeof why);
+    assert_false(wp_trust_record_same(&first, &now, &more, why));
+    whole[WP_TRUST_WHY_MAX - 1] = '\0';
+    assert_string_equal(why, whole);
+    for (size_t i = WP_TRUST_WHY_MAX; i < sizeof why; i++) {
+        assert_int_equal(why[i], '~');
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists),
+        cmocka_unit_test(the_text_is_exact),
+        cmocka_unit_test(the_largest_comes_back),
+        cmocka_unit_test(long_differences_are_cut),
         cmocka_unit_test(as_it_was_written),
         cmocka_unit_test(what_is_no_record),
         cmocka_unit_test(differences),
