@@ -18,5 +18,11 @@ bool wp_grpc_rig_feed(struct wp_rpc_server *server, struct wp_h2_conn *conn,
 void wp_grpc_rig_close(struct wp_rpc_server *server, struct wp_h2_conn *conn);
 /* What other threads' answers would have the serving thread do. */
 void wp_grpc_rig_run(struct wp_rpc_server *server);
+/* A frame of HTTP/2; returns its length. */
+size_t wp_grpc_rig_frame(uint8_t *out, uint8_t type, uint8_t flags,
+                         uint32_t stream, const void *payload, size_t len);
+/* The headers of a call of that path, of less than 100 bytes, that has a
+ * minute: at most 256 bytes. */
+size_t wp_grpc_rig_head(uint8_t *out, uint32_t stream, const char *path);
 
 #endif

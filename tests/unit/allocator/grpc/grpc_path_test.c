@@ -31,56 +31,6 @@ static const struct wp_method methods[] = {
 };
 static const struct wp_service service = {"test.Path", methods, 1, NULL};
 
-static size_t
-put_frame(uint8_t *out, uint8_t type, uint8_t flags, uint32_t stream,
-          const void *payload, size_t len)
-{
-    const uint8_t head[] = {(uint8_t)(len >> 16),
-                            (uint8_t)(len >> 8),
-                            (uint8_t)len,
-                            type,
-                            flags,
-                            (uint8_t)(stream >> 24),
-                            (uint8_t)(stream >> 16),
-                            (uint8_t)(stream >> 8),
-                            (uint8_t)stream};
-
-    memcpy(out, head, sizeof(head));
-    if (len > 0) {
-        memcpy(out + sizeof(head), payload, len);
-    }
-    return sizeof(head) + len;
-}
-
-static size_t
-put_field(char *out, const char *name, const char *value)
-{
-    size_t name_len = strlen(name);
-    size_t value_len = strlen(value);
-
-    out[0] = 0; /* A literal. */
-    out[1] = (char)name_len;
-    memcpy(out + 2, name, name_len);
-    out[2 + name_len] = (char)value_len;
-    memcpy(out + 3 + name_len, value, value_len);
-    return 3 + name_len + value_len;
-}
-
-static size_t
-put_head(uint8_t *out, uint32_t stream)
-{
-    char block[256];
-    size_t n = 0;
-
-    n += put_field(block + n, ":method", "POST");
-    n += put_field(block + n, ":scheme", "http");
-    n += put_field(block + n, ":path", "/test.Path/Echo");
-    n += put_field(block + n, ":authority", "x");
-    n += put_field(block + n, "grpc-timeout", "60S");
-    n += put_field(block + n, "content-type", "application/grpc");
-    return put_frame(out, 1, 4, stream, block, n);
-}
-
 static void
 call_once(struct wp_rpc_server *server, struct wp_h2_conn *conn,
           uint32_t stream)
@@ -88,11 +38,11 @@ call_once(struct wp_rpc_server *server, struct wp_h2_conn *conn,
     static const char message[] = "\0\0\0\0\5hello";
     const uint8_t window[] = {0, 0, 0, 5};
     uint8_t bytes[512];
-    size_t len = put_head(bytes, stream);
+    size_t len = wp_grpc_rig_head(bytes, stream, "/test.Path/Echo");
 
-    len += put_frame(bytes + len, 0, 1, stream, message, 10);
+    len += wp_grpc_rig_frame(bytes + len, 0, 1, stream, message, 10);
     /* What an answer took of the connection's window. */
-    len += put_frame(bytes + len, 8, 0, 0, window, sizeof(window));
+    len += wp_grpc_rig_frame(bytes + len, 8, 0, 0, window, sizeof(window));
     assert_true(wp_grpc_rig_feed(server, conn, bytes, len));
 }
 
@@ -146,10 +96,12 @@ test_half_a_prefix_ends_with_its_call(void **state)
                                  sizeof(preface) - 1));
     for (uint32_t i = 0; i < 40; i++) {
         uint32_t stream = 1 + 4 * i;
-        size_t len = put_head(bytes, stream);
+        size_t len = wp_grpc_rig_head(bytes, stream, "/test.Path/Echo");
 
-        len += put_frame(bytes + len, 0, 0, stream, "\0\0\0\0", 1 + i % 4);
-        len += put_frame(bytes + len, 3, 0, stream, cancel, sizeof cancel);
+        len +=
+            wp_grpc_rig_frame(bytes + len, 0, 0, stream, "\0\0\0\0", 1 + i % 4);
+        len +=
+            wp_grpc_rig_frame(bytes + len, 3, 0, stream, cancel, sizeof cancel);
         assert_true(wp_grpc_rig_feed(server, conn, bytes, len));
         call_once(server, conn, stream + 2);
         wp_rpc_server_stats(server, &stats);
