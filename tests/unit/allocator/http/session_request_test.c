@@ -145,6 +145,7 @@ test_why_a_head_is_refused(void **state)
         {"/api/sessions/%g4", "u", SESSION_WHY},
         {"/api/sessions/%4`", "u", SESSION_WHY},
         {"/api/sessions/%:0", "u", SESSION_WHY},
+        {"/api/sessions/%g0%9f%98%80", "u", SESSION_WHY},
         {"/api/sessions/%00", "u", SESSION_WHY},
         {"/api/sessions/%0a", "u", SESSION_WHY},
         {"/api/sessions/%ff", "u", SESSION_WHY},

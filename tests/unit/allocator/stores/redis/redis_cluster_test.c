@@ -170,9 +170,62 @@ test_slot_map(void **state)
     assert_int_equal(map.owner[300], 2);
     assert_int_equal(map.owner[301], WP_REDIS_NO_NODE);
     assert_int_equal(map.owner[16383], 0);
+    for (uint32_t slot = 0; slot < WP_REDIS_SLOTS; slot++) {
+        uint16_t expected = slot < 100 || slot == 16383 ? 0
+                            : slot >= 200 && slot < 300 ? 1
+                            : slot == 300               ? 2
+                                                        : WP_REDIS_NO_NODE;
+
+        assert_int_equal(map.owner[slot], expected);
+    }
+    assert_string_equal(map.nodes[0].host, "127.0.0.1");
+    assert_int_equal(map.nodes[0].port, 7000);
+    assert_int_equal(map.nodes[1].port, 7001);
     assert_string_equal(map.nodes[1].host, "::1");
     assert_string_equal(map.nodes[2].host, "asked");
     assert_int_equal(map.nodes[2].port, 7002);
+}
+
+/* Whom a client cannot reach by what is told has no slots. */
+static void
+test_who_can_be_reached(void **state)
+{
+    static const struct {
+        const char *node;
+        const char *host; /* NULL: nobody. */
+        uint16_t port;
+    } rows[] = {
+        {"*2\r\n$1\r\nh\r\n:1\r\n", "h", 1},
+        {"*2\r\n$1\r\nh\r\n:65535\r\n", "h", 65535},
+        {"*2\r\n$0\r\n\r\n:7\r\n", "asked", 7},
+        {"*2\r\n$-1\r\n:7\r\n", "asked", 7},
+        {"*2\r\n$1\r\nh\r\n:0\r\n", NULL, 0},
+        {"*2\r\n$1\r\nh\r\n:65536\r\n", NULL, 0},
+        {"*2\r\n$1\r\nh\r\n$1\r\n7\r\n", NULL, 0},
+        {"*2\r\n$1\r\n?\r\n:7\r\n", NULL, 0},
+        {"*2\r\n$1\r\n\x01\r\n:7\r\n", NULL, 0},
+        {"*2\r\n+h\r\n:7\r\n", NULL, 0},
+        {"*2\r\n:1\r\n:7\r\n", NULL, 0},
+        {"*1\r\n$1\r\nh\r\n", NULL, 0},
+        {"$1\r\nh\r\n", NULL, 0},
+    };
+    static struct wp_redis_slot_map map;
+    char wire[128];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        (void)snprintf(wire, sizeof wire, "*1\r\n*3\r\n:3\r\n:3\r\n%s",
+                       rows[i].node);
+        assert_int_equal(read_map(wire, &map), WP_OK);
+        assert_int_equal(map.n_nodes, rows[i].host != NULL);
+        assert_int_equal(map.owner[3],
+                         rows[i].host != NULL ? 0 : WP_REDIS_NO_NODE);
+        if (rows[i].host != NULL) {
+            assert_string_equal(map.nodes[0].host, rows[i].host);
+            assert_int_equal(map.nodes[0].port, rows[i].port);
+            assert_string_equal(map.nodes[0].path, "");
+        }
+    }
 }
 
 static void
@@ -213,9 +266,12 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slots),        cmocka_unit_test(test_redirects),
-        cmocka_unit_test(test_no_redirects), cmocka_unit_test(test_slot_map),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_redirects),
+        cmocka_unit_test(test_no_redirects),
+        cmocka_unit_test(test_slot_map),
         cmocka_unit_test(test_no_slot_map),
+        cmocka_unit_test(test_who_can_be_reached),
     };
 
     return cmocka_run_group_tests_name("redis_cluster", tests, NULL, NULL);
