@@ -160,11 +160,24 @@ test_how_long(void **state)
     (void)state;
     assert_int_equal(sign(60000), WP_OK);
     assert_int_equal(expires_ms, (START_S + 60) * 1000);
+    assert_int_equal(sign(1), WP_FAILED_PRECONDITION);
+    assert_int_equal(sign(999), WP_FAILED_PRECONDITION);
+    assert_int_equal(sign(1000), WP_OK);
+    assert_int_equal(expires_ms, (START_S + 1) * 1000);
+    assert_int_equal(sign(3599000), WP_OK);
+    assert_int_equal(expires_ms, (START_S + 3599) * 1000);
+    assert_int_equal(sign(3601000), WP_OK);
+    assert_int_equal(expires_ms, (START_S + 3600) * 1000);
+    assert_int_equal(sign(-1), WP_OK);
+    assert_int_equal(expires_ms, (START_S + 3600) * 1000);
     assert_int_equal(sign(2 * 3600 * 1000), WP_OK); /* More than the most. */
     assert_int_equal(expires_ms, (START_S + 3600) * 1000);
     lease.deadline_wall_ms = START_S * 1000 + 9999;
     assert_int_equal(sign(60000), WP_OK);
     assert_int_equal(expires_ms, (START_S + 9) * 1000);
+    lease.deadline_wall_ms = START_S * 1000 + 1000;
+    assert_int_equal(sign(60000), WP_OK);
+    assert_int_equal(expires_ms, (START_S + 1) * 1000);
     lease.deadline_wall_ms = START_S * 1000 + 999;
     assert_int_equal(sign(60000), WP_FAILED_PRECONDITION);
     lease.deadline_wall_ms = START_S * 1000 - 5000;
@@ -193,6 +206,48 @@ test_the_longest(void **state)
     memset(lease.claim_id, '/', WP_CLAIM_ID_MAX);
     assert_int_equal(sign(0), WP_OK);
     json_decref(part(1));
+}
+
+/* The signature, of two numbers, is that of the key to what stands before
+ * it. */
+static void
+is_signed_by(EVP_PKEY *pair)
+{
+    static const char digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const char *at = strrchr(token, '.');
+    size_t len = (size_t)(at - token);
+    uint8_t raw[66];
+    size_t n = 0;
+    uint32_t bits = 0;
+    uint8_t *der = NULL;
+    ECDSA_SIG *numbers = ECDSA_SIG_new();
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    int der_len;
+
+    assert_int_equal(strlen(at + 1), 86);
+    for (int i = 1; i <= 86; i++) {
+        const char *digit = strchr(digits, at[i]);
+
+        assert_non_null(digit);
+        bits = bits << 6 | (uint32_t)(digit - digits);
+        if (i % 4 != 1) {
+            raw[n++] = (uint8_t)(bits >> (6 - (i - 1) % 4 * 2));
+        }
+    }
+    assert_int_equal(n, 64);
+    assert_int_equal(ECDSA_SIG_set0(numbers, BN_bin2bn(raw, 32, NULL),
+                                    BN_bin2bn(raw + 32, 32, NULL)),
+                     1);
+    der_len = i2d_ECDSA_SIG(numbers, &der);
+    assert_int_equal(EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, pair),
+                     1);
+    assert_int_equal(EVP_DigestVerify(ctx, der, (size_t)der_len,
+                                      (const uint8_t *)token, len),
+                     1);
+    OPENSSL_free(der);
+    ECDSA_SIG_free(numbers);
+    EVP_MD_CTX_free(ctx);
 }
 
 /* The id of the key that signs now. */
@@ -343,6 +398,50 @@ only_key(char out[128])
     assert_int_equal(n, 1);
 }
 
+/* The whole token, and the whole page by which others know the key. */
+static void
+test_who_signs_it(void **state)
+{
+    char text[WP_SIGNER_JWKS_MAX];
+    char expected[WP_SIGNER_JWKS_MAX];
+    char path[128];
+    json_t *head;
+    json_t *set;
+    const json_t *key;
+    FILE *file;
+    EVP_PKEY *pair;
+    size_t len;
+
+    (void)state;
+    only_key(path);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    pair = PEM_read_PrivateKey(file, NULL, NULL, NULL);
+    assert_non_null(pair);
+    assert_int_equal(fclose(file), 0);
+    for (int i = 0; i < 20; i++) { /* Numbers of all lengths. */
+        assert_int_equal(sign(0), WP_OK);
+        is_signed_by(pair);
+    }
+    head = part(0);
+    assert_string_equal(text_of(head, "typ"), "JWT");
+    assert_int_equal(json_object_size(head), 3);
+    len = wp_signer_jwks(signer, text);
+    assert_int_equal(strlen(text), len);
+    set = json_loadb(text, len, 0, NULL);
+    key = json_array_get(json_object_get(set, "keys"), 0);
+    (void)snprintf(
+        expected, sizeof expected,
+        "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"use\":\"sig\","
+        "\"alg\":\"ES256\",\"kid\":\"%s\",\"x\":\"%s\",\"y\":"
+        "\"%s\"}]}\n",
+        text_of(head, "kid"), text_of(key, "x"), text_of(key, "y"));
+    assert_string_equal(text, expected);
+    json_decref(head);
+    json_decref(set);
+    EVP_PKEY_free(pair);
+}
+
 /* How often files of the folder were opened since; in a new folder. */
 static int
 opened_since(int watch)
@@ -473,13 +572,16 @@ static void
 test_discovery(void **state)
 {
     char text[WP_SIGNER_OPENID_MAX];
-    json_t *json = json_loadb(text, wp_signer_openid(signer, text), 0, NULL);
+    size_t len = wp_signer_openid(signer, text);
 
     (void)state;
-    assert_string_equal(text_of(json, "issuer"), "https://sandboxes.test");
-    assert_string_equal(text_of(json, "jwks_uri"),
-                        "https://sandboxes.test/.well-known/jwks.json");
-    json_decref(json);
+    assert_int_equal(len, strlen(text));
+    assert_string_equal(
+        text, "{\"issuer\":\"https://sandboxes.test\",\"jwks_uri\":"
+              "\"https://sandboxes.test/.well-known/jwks.json\","
+              "\"response_types_supported\":[\"id_token\"],"
+              "\"subject_types_supported\":[\"public\"],"
+              "\"id_token_signing_alg_values_supported\":[\"ES256\"]}\n");
 }
 
 /* --- Keys of a Secret --- */
@@ -596,17 +698,12 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_what_it_says),
-        TEST(test_how_long),
-        TEST(test_the_longest),
-        TEST(test_keys_take_turns),
-        TEST(test_a_clock_that_was_wrong),
-        TEST(test_keys_are_kept),
-        TEST(test_a_file_is_read_once),
-        TEST(test_bad_files),
-        TEST(test_no_room_for_a_key),
-        TEST(test_discovery),
-        TEST(test_keys_of_a_secret),
+        TEST(test_what_it_says),    TEST(test_how_long),
+        TEST(test_who_signs_it),    TEST(test_the_longest),
+        TEST(test_keys_take_turns), TEST(test_a_clock_that_was_wrong),
+        TEST(test_keys_are_kept),   TEST(test_a_file_is_read_once),
+        TEST(test_bad_files),       TEST(test_no_room_for_a_key),
+        TEST(test_discovery),       TEST(test_keys_of_a_secret),
         TEST(test_bad_entries),
     };
 

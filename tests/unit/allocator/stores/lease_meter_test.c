@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "allocator/stores/meter.h"
+#include "tests/support/pool/manual_clock.h"
 
 /* A store that answers as it is told, at once or when it is asked to. */
 static struct {
@@ -237,13 +238,99 @@ loads_through(void **state)
     assert_int_equal(fence, 7);
 }
 
+/* Each kind of op, each answer, at once and later: what is counted of it, and
+ * what it says of the store. */
+static void
+counts_every_kind_and_answer(void **state)
+{
+    struct wp_clock_manual clock;
+
+    (void)state;
+    wp_clock_manual_init(&clock, WP_NS_PER_S, 0);
+    for (int i = 0; i < 2 * WP_LEASE_OP_KINDS * WP_STATUS_COUNT; i++) {
+        enum wp_status status = (enum wp_status)(i / 2 % WP_STATUS_COUNT);
+        enum wp_lease_op_kind kind =
+            (enum wp_lease_op_kind)(i / 2 / WP_STATUS_COUNT);
+        struct wp_lease_op op = {.kind = kind, .done = on_done};
+        bool failed = status == WP_UNAVAILABLE || status == WP_UNKNOWN_OUTCOME;
+        bool snapshot =
+            kind == WP_LEASE_PUT_SNAPSHOT || kind == WP_LEASE_GET_SNAPSHOT;
+        bool timed = !snapshot && kind != WP_LEASE_FETCH;
+        bool wrote = timed || kind == WP_LEASE_PUT_SNAPSHOT;
+        int64_t begun_ns = clock.now_mono_ns;
+        int64_t took_ns = 3 * WP_NS_PER_MS;
+        struct wp_histogram_view view;
+
+        if (status == WP_PENDING) {
+            continue;
+        }
+        (void)setup(NULL);
+        wp_lease_meter_init(&meter, (struct wp_lease_store){&fake_ops, &fake},
+                            &clock.clock);
+        fake.answer = i % 2 == 0 ? status : WP_PENDING;
+        assert_int_equal(commit(&op), fake.answer);
+        took_ns = i % 2 == 0 ? 0 : took_ns;
+        wp_clock_manual_advance(&clock, took_ns);
+        if (i % 2 != 0) {
+            fake.held->done(fake.held, status);
+        }
+        for (int k = 0; k < WP_LEASE_OP_KINDS * WP_STATUS_COUNT; k++) {
+            assert_int_equal(
+                counted((enum wp_lease_op_kind)(k / WP_STATUS_COUNT),
+                        (enum wp_status)(k % WP_STATUS_COUNT)),
+                k == i / 2 ? 1 : 0);
+        }
+        wp_histogram_read(&meter.latency, &view);
+        assert_int_equal(view.count, timed ? 1 : 0);
+        assert_int_equal(view.sum_ns, timed ? took_ns : 0);
+        assert_int_equal(atomic_load(&meter.failed_at_ns),
+                         failed ? begun_ns + took_ns : 0);
+        assert_int_equal(atomic_load(&meter.worked_at_ns),
+                         status == WP_OK && wrote ? begun_ns + took_ns : 0);
+        assert_int_equal(atomic_load(&meter.pending), 0);
+    }
+}
+
+static void
+doubts_for_a_while(void **state)
+{
+    struct wp_lease_op op = {.kind = WP_LEASE_GRANT, .done = on_done};
+    struct wp_clock_manual clock;
+
+    (void)state;
+    wp_clock_manual_init(&clock, WP_NS_PER_S, 0);
+    wp_lease_meter_init(&meter, (struct wp_lease_store){&fake_ops, &fake},
+                        &clock.clock);
+    fake.answer = WP_UNAVAILABLE;
+    (void)commit(&op);
+    wp_clock_manual_advance(&clock, WP_LEASE_METER_DOUBT_NS);
+    assert_false(wp_lease_meter_may_work(&meter));
+    wp_clock_manual_advance(&clock, 1);
+    assert_true(wp_lease_meter_may_work(&meter));
+    assert_false(wp_lease_meter_works(&meter));
+}
+
 static void
 names_every_kind(void **state)
 {
+    static const char *const names[] = {
+        "offer", "grant",  "renew",        "release",
+        "undo",  "expire", "withdraw",     "lose",
+        "fetch", "forget", "put_snapshot", "get_snapshot"};
+    uint64_t seen = 0;
+
     (void)state;
-    for (int kind = WP_LEASE_OFFER; kind < WP_LEASE_OP_KINDS; kind++) {
-        assert_non_null(wp_lease_op_name((enum wp_lease_op_kind)kind));
+    assert_int_equal(WP_ARRAY_LEN(names), WP_LEASE_OP_KINDS);
+    for (int kind = 0; kind < WP_LEASE_OP_KINDS; kind++) {
+        for (size_t i = 0; i < WP_ARRAY_LEN(names); i++) {
+            if (strcmp(wp_lease_op_name((enum wp_lease_op_kind)kind),
+                       names[i]) == 0) {
+                seen |= UINT64_C(1) << i;
+            }
+        }
     }
+    assert_int_equal(seen, (UINT64_C(1) << WP_LEASE_OP_KINDS) - 1);
+    assert_string_equal(wp_lease_op_name(WP_LEASE_OFFER), "offer");
     assert_string_equal(wp_lease_op_name(WP_LEASE_FORGET), "forget");
 }
 
@@ -259,6 +346,8 @@ main(void)
         cmocka_unit_test_setup(gathers_for_threads_that_flush, setup),
         cmocka_unit_test_setup(a_store_without_flush_never_wants_one, setup),
         cmocka_unit_test_setup(loads_through, setup),
+        cmocka_unit_test(counts_every_kind_and_answer),
+        cmocka_unit_test_setup(doubts_for_a_while, setup),
         cmocka_unit_test(names_every_kind),
     };
 
