@@ -448,8 +448,7 @@ check_stores(const struct wp_conf *conf, struct wp_err *err)
     if (status != WP_OK) {
         return status;
     }
-    if (conf->redis_prefix[0] == '\0' ||
-        strpbrk(conf->redis_prefix, "{} ") != NULL) {
+    if (strpbrk(conf->redis_prefix, "{} ") != NULL) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "setting 'redis_prefix': expected 1 to 64 bytes "
                           "without space, '{' and '}', got '%s'",

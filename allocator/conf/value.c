@@ -171,17 +171,23 @@ expected_number(const struct wp_setting *s, char *out, size_t cap)
 const char *
 wp_setting_expected(const struct wp_setting *s, char *out, size_t cap)
 {
+    char least[32] = "at most";
+
+    /* Of bytes, or of a list's texts. */
+    if (s->min > 0) {
+        (void)snprintf(least, sizeof least, "%lld to", (long long)s->min);
+    }
     switch (s->type) {
     case WP_SETTING_STRING:
     case WP_SETTING_SECRET:
-        (void)snprintf(out, cap, "a text of at most %lld bytes",
+        (void)snprintf(out, cap, "a text of %s %lld bytes", least,
                        (long long)s->max);
         break;
     case WP_SETTING_BOOL:
         (void)snprintf(out, cap, "true or false");
         break;
     case WP_SETTING_LIST:
-        (void)snprintf(out, cap, "a list of at most %lld texts",
+        (void)snprintf(out, cap, "a list of %s %lld texts", least,
                        (long long)s->max);
         break;
     case WP_SETTING_ENUM:
@@ -248,7 +254,8 @@ parse_value(const struct wp_setting *s, struct wp_str text, union value *out)
     switch (s->type) {
     case WP_SETTING_STRING:
     case WP_SETTING_SECRET:
-        return text.len <= (size_t)s->max && wp_str_is_printable(text);
+        return text.len >= (size_t)s->min && text.len <= (size_t)s->max &&
+               wp_str_is_printable(text);
     case WP_SETTING_LIST:
         return text.len > 0 && text.len <= WP_CONF_TEXT_MAX &&
                wp_str_is_printable(text);
@@ -401,6 +408,9 @@ set(struct wp_conf *conf, enum wp_setting_id id, const struct given *given,
         return wp_err_set(err, WP_INVALID_ARGUMENT,
                           "setting '%s': expected at most %lld items, got %u",
                           s->name, (long long)s->max, have + given->n);
+    }
+    if (is_list && have + given->n < (uint64_t)s->min) {
+        return refuse(s, WP_STR(""), err);
     }
     if (given->origin.source < conf->origin[id].source) {
         return WP_OK;

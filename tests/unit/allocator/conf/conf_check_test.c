@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#include "allocator/conf/budget.h"
 #include "allocator/conf/conf.h"
 #include "allocator/conf/quota.h"
 #include "allocator/conf/value.h"
@@ -45,6 +46,256 @@ assert_check(const char *text, const char *message)
     assert_int_not_equal(wp_conf_check(conf, &err), WP_OK);
     assert_string_equal(err.msg, message);
     wp_conf_destroy(conf);
+}
+
+/* In a file; flag, or NULL: an argument of the daemon beside it. */
+static enum wp_status
+check(const char *text, const char *flag, struct wp_err *err)
+{
+    struct wp_conf *conf = wp_conf_create();
+    char *argument = strdup(flag != NULL ? flag : "");
+    char *const argv[] = {"warmpoold", argument, NULL};
+    enum wp_conf_action action;
+    enum wp_status status;
+
+    assert_non_null(conf);
+    assert_non_null(argument);
+    status = read_text(conf, text, err);
+    if (status == WP_OK && flag != NULL) {
+        status = wp_conf_read_args(conf, 2, argv, &action, err);
+    }
+    if (status == WP_OK) {
+        status = wp_conf_resolve(conf, err);
+    }
+    if (status == WP_OK) {
+        status = wp_conf_check(conf, err);
+    }
+    free(argument);
+    wp_conf_destroy(conf);
+    return status;
+}
+
+/* What stands right beside what is refused is taken. */
+static void
+test_takes_what_is_at_the_bounds(void **state)
+{
+#define T63 "t23456789012345678901234567890123456789012345678901234567890123"
+    static const char *const good[] = {
+        "listen: '[::1]:80'\n",
+        "{listen: '0.0.0.0:7443', tls_cert: /c, tls_key: /k, "
+        "tls_client_ca: /a}\n",
+        "http_listen: none\n",
+        "http_listen: [127.0.0.1:80, '[::1]:80', 'unix:/x']\n",
+        "{http_listen: '0.0.0.0:80', tls_cert: /c, tls_key: /k}\n",
+        "{http_listen: 127.0.0.1:80, http_require_token: never}\n",
+        "metrics_listen: 0.0.0.0:80\n",
+        "webhook_listen: 0.0.0.0:80\nwebhook_url: https://x\n",
+        "session_pool: p\n",
+        "session_pool: n/p\n",
+        "trigger_template: n/t\n",
+        "session_url: http://h\n",
+        "session_url: https://h:1/x\n",
+        "otlp_endpoint: http://h:4318\n",
+        "{trusting_listen: 10.0.0.1:80, trust_sessions: 10.0.0.0/8}\n",
+        "{trusting_listen: 10.0.0.1:80, trust_sandboxes: 10.0.0.0/8}\n",
+        "{rpc_calls_max: 100, rpc_waiting_max: 99}\n",
+        "identities: [a=*admin, b=t, c=" T63 ", 'd=e=t', anonymous=t]\n",
+        "tcp_anonymous: true\n",
+        "{tls_client_ca: /a, tls_cert: /c, tls_key: /k}\n",
+        "allowed_uids: [0, 4294967294]\n",
+        "autoscale_budgets: [a=16777216, b=0]\n",
+        "tenant_quotas: [ci leases=16777216 waiting=0]\n",
+        "backend: kubernetes\negress_proxy: 'x:80'\ntoken_key_file: /k\n",
+        "backend: kubernetes\ngit_remotes: h/x\nfetch_socket: /s\n",
+        "backend: kubernetes\nfetch_socket: /s\n",
+        "backend: kubernetes\nstop_leaves: all\n",
+        "backend: kubernetes\ncontrollers: [sandbox, template, claim, "
+        "pool]\n",
+        "egress_proxy: x\n",
+        "fetch_socket: x\n",
+        "identity_issuer: i\n",
+        "identity_issuer: https://h/p\n",
+        "slots_max: 7\nclaims_max: 7\n",
+        "state_dir: /s\naccess_token_file: /t\nrootfs_dir: /r\n"
+        "volumes_dir: /v\n",
+        "redis_url: redis://u:p@h\n",
+        "redis_url: redis://u@h\nredis_password_file: /p\n",
+        "redis_url: redis+sentinel://h/m?sentinel_password=p\n",
+        "redis_url: redis+sentinel://h/m?sentinel_user=u&sentinel_password=p"
+        "\n",
+        "redis_url: redis+sentinel://h/m?sentinel_user=u\n"
+        "redis_sentinel_password_file: /p\n",
+        "redis_url: rediss://h\nredis_tls_ca: /c\nredis_tls_cert: /c\n"
+        "redis_tls_key: /k\nredis_tls_name: n\n",
+        "lease_store: memory\nstop_leaves: nothing\n"
+        "sandbox_outlive: false\n",
+        "stop_leaves: leased\nsandbox_outlive: true\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(good); i++) {
+        struct wp_err err = {.msg = ""};
+
+        if (check(good[i], NULL, &err) != WP_OK) {
+            fail_msg("%s: %s", good[i], err.msg);
+        }
+    }
+    assert_check("identities: [c=" T63 "4]\n",
+                 "setting 'identities': expected NAME=TENANT (at most 63 "
+                 "bytes, not beginning with 'system:') or NAME=*admin, got "
+                 "'c=t23456789012345678901234567890123456789012345678901234567"
+                 "8'");
+#undef T63
+}
+
+/* Each refused, with the setting's name first. */
+static void
+test_refuses_what_is_beyond_the_bounds(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *says;
+    } rows[] = {
+        {"http_listen: [none, none]\n", "'http_listen': address 'none'"},
+        {"{http_listen: '0.0.0.0:80', tls_cert: /c, tls_key: /k, "
+         "http_require_token: never}\n",
+         "'http_require_token': never is for loopback only"},
+        {"tls_key: /k\n", "only 'tls_key' is set"},
+        {"session_pool: /p\n", "'session_pool'"},
+        {"session_pool: n/\n", "'session_pool'"},
+        {"session_pool: N/p\n", "'session_pool'"},
+        {"session_pool: P\n", "'session_pool'"},
+        {"trigger_template: /t\n", "'trigger_template'"},
+        {"trigger_template: n/\n", "'trigger_template'"},
+        {"trigger_template: n/T\n", "'trigger_template'"},
+        {"session_url: 'http://'\n", "'session_url'"},
+        {"session_url: 'https://'\n", "'session_url'"},
+        {"session_url: 'http://h/'\n", "'session_url'"},
+        {"session_url: 'http://h?x'\n", "'session_url'"},
+        {"otlp_endpoint: h:4318\n", "'otlp_endpoint'"},
+        {"trusting_listen: 10.0.0.1:80\n",
+         "'trusting_listen': nobody is trusted on '10.0.0.1:80'"},
+        {"trust_sessions: 0.0.0.0/0\n",
+         "'trust_sessions': expected networks that are known, got "
+         "'0.0.0.0/0', which is everybody"},
+        {"trust_sandboxes: x\n", "'trust_sandboxes': "},
+        {"identities: [anonymous=*admin]\n",
+         "'identities': 'anonymous' proves nothing and cannot be *admin"},
+        {"identities: [a=*other]\n", "'identities'"},
+        {"identities: [a=]\n", "'identities'"},
+        {"identities: [=t]\n", "'identities'"},
+        {"{tcp_anonymous: true, tls_client_ca: /a, tls_cert: /c, "
+         "tls_key: /k}\n",
+         "'tcp_anonymous': expected false beside 'tls_client_ca'"},
+        {"identity_issuer: https://h/\n", "'identity_issuer': a name or URL"},
+        {"identity_issuer: a b\n", "'identity_issuer': a name or URL"},
+        {"identity_issuer: 'a\"b'\n", "'identity_issuer': a name or URL"},
+        {"access_token_file: t\n", "'access_token_file'"},
+        {"redis_prefix: 'a b'\n", "'redis_prefix'"},
+        {"redis_prefix: 'a}'\n", "'redis_prefix'"},
+        {"redis_tls_cert: /c\n", "'redis_tls_cert': expected a redis_url"},
+        {"redis_tls_key: /c\n", "'redis_tls_key': expected a redis_url"},
+        {"redis_tls_name: x\n", "'redis_tls_name': expected a redis_url"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct wp_err err = {.msg = ""};
+
+        assert_int_equal(check(rows[i].text, NULL, &err), WP_INVALID_ARGUMENT);
+        if (strncmp(err.msg, "setting", 7) != 0 ||
+            strstr(err.msg, rows[i].says) == NULL) {
+            fail_msg("%s: %s", rows[i].text, err.msg);
+        }
+    }
+}
+
+/* A flag and the environment are seen by other users. */
+static void
+test_a_password_stands_in_files_only(void **state)
+{
+    static const char *const flags[] = {
+        "--redis-url=redis://u:p@h",
+        "--redis-url=redis+sentinel://h/m?sentinel_password=p",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(flags); i++) {
+        struct wp_err err = {.msg = ""};
+
+        assert_int_equal(check("", flags[i], &err), WP_INVALID_ARGUMENT);
+        assert_string_equal(err.msg,
+                            "setting 'redis_url': expected no password in a "
+                            "flag or the environment, which others can read: "
+                            "put it into redis_password_file or "
+                            "redis_sentinel_password_file");
+    }
+    assert_int_equal(
+        check("", "--redis-url=redis://h", &(struct wp_err){.msg = ""}), WP_OK);
+}
+
+/* A number of its own for each, as sets of them have. */
+static void
+test_names_of_controllers(void **state)
+{
+    (void)state;
+    assert_int_equal(wp_conf_controller("pool"), 1);
+    assert_int_equal(wp_conf_controller("claim"), 2);
+    assert_int_equal(wp_conf_controller("template"), 4);
+    assert_int_equal(wp_conf_controller("sandbox"), 8);
+    assert_int_equal(wp_conf_controller("pods"), 0);
+    assert_int_equal(wp_conf_controller(""), 0);
+}
+
+/* Who comes over TCP without a certificate, and may. */
+static void
+test_who_proves_nothing(void **state)
+{
+    static const struct {
+        const char *text;
+        bool unproven;
+        bool anonymous;
+    } rows[] = {
+        {"listen: unix:/x\n", false, false},
+        {"listen: [unix:/x, 127.0.0.1:80]\n", true, false},
+        {"{listen: 127.0.0.1:80, tls_client_ca: /a}\n", false, false},
+        {"{listen: 127.0.0.1:80, tcp_anonymous: true}\n", true, true},
+        {"{listen: unix:/x, identities: [a=t, anonymous=t]}\n", false, true},
+        {"{listen: unix:/x, identities: [anonymou=t]}\n", false, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct wp_conf *conf = wp_conf_create();
+        struct wp_err err;
+
+        assert_non_null(conf);
+        assert_int_equal(read_text(conf, rows[i].text, &err), WP_OK);
+        assert_int_equal(wp_conf_listens_unproven(conf), rows[i].unproven);
+        assert_int_equal(wp_conf_allows_anonymous(conf), rows[i].anonymous);
+        wp_conf_destroy(conf);
+    }
+}
+
+static void
+test_budgets(void **state)
+{
+    struct wp_budget_total totals[WP_CONF_BUDGETS_MAX];
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+    uint32_t n = 0;
+
+    assert_int_equal(
+        read_text(conf, "autoscale_budgets: [a=5, b-c=16777216, d=0]\n", &err),
+        WP_OK);
+    assert_int_equal(wp_conf_budgets(conf, totals, &n, &err), WP_OK);
+    assert_int_equal(n, 3);
+    assert_string_equal(totals[0].group, "a");
+    assert_int_equal(totals[0].total, 5);
+    assert_string_equal(totals[1].group, "b-c");
+    assert_int_equal(totals[1].total, 16777216);
+    assert_string_equal(totals[2].group, "d");
+    assert_int_equal(totals[2].total, 0);
 }
 
 static void
@@ -354,6 +605,10 @@ test_settings_of_the_other_backend(void **state)
         assert_int_equal(wp_conf_idle(conf, names, sizeof names), cases[i].n);
         assert_string_equal(names, cases[i].names);
         if (cases[i].n == 2) {
+            /* Exactly enough room. */
+            assert_int_equal(
+                wp_conf_idle(conf, names, strlen(cases[i].names) + 1), 2);
+            assert_string_equal(names, cases[i].names);
             /* Names stay whole. */
             assert_int_equal(wp_conf_idle(conf, names, strlen(cases[i].names)),
                              2);
@@ -369,6 +624,12 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_takes_what_is_at_the_bounds),
+        cmocka_unit_test(test_refuses_what_is_beyond_the_bounds),
+        cmocka_unit_test(test_a_password_stands_in_files_only),
+        cmocka_unit_test(test_names_of_controllers),
+        cmocka_unit_test(test_who_proves_nothing),
+        cmocka_unit_test_setup_teardown(test_budgets, setup, teardown),
         cmocka_unit_test(test_checks_across_settings),
         cmocka_unit_test(test_checks_of_quotas),
         cmocka_unit_test(test_checks_of_addresses),

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "allocator/conf/conf.h"
 #include "allocator/conf/value.h"
@@ -212,6 +213,224 @@ test_precedence(void **state)
                                  "got 'many'");
 }
 
+/* Of a text, its bytes; of a list, its texts: a setting that must be said is not
+ * taken empty. */
+static void
+test_what_must_not_be_empty(void **state)
+{
+    (void)state;
+    assert_refused("identity_issuer: ''\n",
+                   "f.yaml:1: setting 'identity_issuer': expected a text of 1 "
+                   "to 255 bytes, got ''");
+    assert_refused("cluster_domain:\n",
+                   "f.yaml:1: setting 'cluster_domain': expected a text of 1 "
+                   "to 253 bytes, got ''");
+    assert_refused("controllers: []\n",
+                   "f.yaml:1: setting 'controllers': expected a list of 1 to 4 "
+                   "texts, got ''");
+    assert_refused("controllers: ''\n",
+                   "f.yaml:1: setting 'controllers': expected a list of 1 to 4 "
+                   "texts, got ''");
+}
+
+/* Exactly as long as a text, and as large as a number, may be. */
+static void
+test_bounds_of_values(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+    char text[WP_CONF_TEXT_MAX + 64];
+
+    assert_int_equal(read_text(conf,
+                               "slots_max: 16777216\nkeepalive: 1h\n"
+                               "message_max: 4MiB\nidentity_issuer: i\n",
+                               &err),
+                     WP_OK);
+    assert_int_equal(conf->slots_max, 16777216);
+    assert_int_equal(conf->keepalive, 3600 * WP_NS_PER_S);
+    assert_int_equal(conf->message_max, 4 << 20);
+    assert_int_equal(
+        read_text(conf, "slots_max: 1\nkeepalive: 1s\nmessage_max: 4KiB\n",
+                  &err),
+        WP_OK);
+    assert_int_equal(conf->slots_max, 1);
+    assert_int_equal(conf->keepalive, WP_NS_PER_S);
+    assert_int_equal(conf->message_max, 4096);
+    for (int len = 64; len <= 65; len++) {
+        (void)snprintf(text, sizeof text, "redis_prefix: \"%0*d\"\n", len, 1);
+        assert_int_equal(read_text(conf, text, &err),
+                         len == 64 ? WP_OK : WP_INVALID_ARGUMENT);
+    }
+    for (int len = WP_CONF_TEXT_MAX; len <= WP_CONF_TEXT_MAX + 1; len++) {
+        (void)snprintf(text, sizeof text, "manifests: [\"%0*d\"]\n", len, 1);
+        assert_int_equal(read_text(conf, text, &err),
+                         len == WP_CONF_TEXT_MAX ? WP_OK : WP_INVALID_ARGUMENT);
+    }
+    /* Of what is refused, not all is shown, and only what can be. */
+    assert_refused("slots_max: 1234567890123456789012345678901234567890\n",
+                   "f.yaml:1: setting 'slots_max': expected a whole number "
+                   "from 1 to 16777216, got "
+                   "'1234567890123456789012345678901234567890'");
+    assert_refused("slots_max: 12345678901234567890123456789012345678901\n",
+                   "f.yaml:1: setting 'slots_max': expected a whole number "
+                   "from 1 to 16777216, got "
+                   "'1234567890123456789012345678901234567890...'");
+    assert_refused("slots_max: \" ~\\x7f\\t\"\n",
+                   "f.yaml:1: setting 'slots_max': expected a whole number "
+                   "from 1 to 16777216, got ' ~?"
+                   "?'");
+}
+
+/* One byte more than a configuration file may have. */
+static void
+test_length_of_files(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err = {.msg = ""};
+    char *text = malloc(WP_CONF_FILE_MAX + 1);
+    char path[] = "/tmp/wp-conf-XXXXXX";
+    int fd = mkstemp(path);
+    FILE *file = fdopen(fd, "w");
+
+    assert_non_null(text);
+    assert_non_null(file);
+    assert_int_equal(wp_conf_read_file(conf, path, &err), WP_OK);
+    memset(text, '#', WP_CONF_FILE_MAX + 1);
+    assert_int_equal(wp_conf_read_text(conf,
+                                       (struct wp_str){text, WP_CONF_FILE_MAX},
+                                       "f", &err),
+                     WP_OK);
+    assert_int_equal(fwrite(text, 1, WP_CONF_FILE_MAX, file), WP_CONF_FILE_MAX);
+    assert_int_equal(fflush(file), 0);
+    assert_int_equal(wp_conf_read_file(conf, path, &err), WP_OK);
+    assert_int_equal(fputc('#', file), '#');
+    assert_int_equal(fflush(file), 0);
+    assert_int_equal(wp_conf_read_file(conf, path, &err), WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, ": a configuration file has at most "));
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(unlink(path), 0);
+    free(text);
+}
+
+static void
+assert_action(const char *flag, enum wp_conf_action expected)
+{
+    struct wp_conf *conf = wp_conf_create();
+    char *copy = strdup(flag);
+    char *const argv[] = {"warmpoold", copy, NULL};
+    enum wp_conf_action action = WP_CONF_CHECK;
+    struct wp_err err = {.msg = ""};
+
+    assert_non_null(conf);
+    assert_int_equal(wp_conf_read_args(conf, 2, argv, &action, &err), WP_OK);
+    assert_int_equal(action, expected);
+    if (expected == WP_CONF_EGRESS_KEY) {
+        assert_string_equal(conf->egress_key_of, strchr(copy, '=') + 1);
+    }
+    free(copy);
+    wp_conf_destroy(conf);
+}
+
+static void
+test_actions(void **state)
+{
+    (void)state;
+    assert_action("--reflection", WP_CONF_RUN);
+    assert_action("-h", WP_CONF_HELP);
+    assert_action("--help", WP_CONF_HELP);
+    assert_action("--help-settings", WP_CONF_HELP_SETTINGS);
+    assert_action("-V", WP_CONF_VERSION);
+    assert_action("--version", WP_CONF_VERSION);
+    assert_action("--check-config", WP_CONF_CHECK);
+    assert_action("--egress-key=ns", WP_CONF_EGRESS_KEY);
+    assert_action("--egress-key=", WP_CONF_EGRESS_KEY);
+}
+
+/* Names of variables are capitals, digits and '_'; all others are not ours. */
+static void
+test_names_of_variables(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+    char *const env[] = {
+        "WARMPOOL_OTLP_ENDPOINT=http://a",
+        "WARMPOOL_MAX_WAITERS_PER_TENANT=0",
+        "WARMPOOL_slots_max=5",
+        "WARMPOOL_SLOTS-MAX=6",
+        "WARMPOOL_SLOTS_MAX",
+        "WARMPOOL_=x",
+        "xARMPOOL_SLOTS_MAX=8",
+        "WARMPOOL_LISTEN=unix:/Z",
+        "WARMPOOL_ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ"
+        "ZZZZZZZZZZZZZZZZZZZ=1",
+        NULL};
+
+    assert_int_equal(wp_conf_read_env(conf, env, &err), WP_OK);
+    assert_int_equal(wp_conf_read_env(conf, NULL, &err), WP_OK);
+    assert_int_equal(conf->slots_max, 4096);
+    assert_string_equal(conf->otlp_endpoint, "http://a");
+    assert_string_equal(conf->listen.items[0], "unix:/Z");
+    assert_int_equal(conf->origin[WP_SET_listen].source, WP_CONF_ENV);
+}
+
+/* What nobody has said follows from what somebody has. */
+static void
+test_what_is_filled_in(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+    char host[WP_REPLICA_NAME_MAX + 2] = "";
+
+    assert_int_equal(read_text(conf, "runtime_dir: /r\n", &err), WP_OK);
+    assert_int_equal(wp_conf_resolve(conf, &err), WP_OK);
+    assert_string_equal(conf->runtime_dir, "/r");
+    assert_string_equal(conf->state_dir, "/r/state");
+    assert_string_equal(conf->lease_store_path, "/r/state/leases.db");
+    assert_string_equal(conf->access_token_file, "/r/access.token");
+    assert_int_equal(conf->listen.len, 1);
+    assert_string_equal(conf->listen.items[0], "unix:/r/warmpoold.sock");
+    assert_int_equal(conf->http_listen.len, 1);
+    assert_string_equal(conf->http_listen.items[0],
+                        "unix:/r/warmpoold-http.sock");
+    assert_int_equal(conf->claims_max, 4096 + 4096);
+    assert_int_equal(conf->origin[WP_SET_listen].source, WP_CONF_DEFAULT);
+    (void)gethostname(host, WP_REPLICA_NAME_MAX);
+    if (host[0] != '\0' && strlen(host) < WP_REPLICA_NAME_MAX) {
+        assert_string_equal(conf->replica_name, host);
+    }
+}
+
+static void
+test_what_is_said_is_kept(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+
+    assert_int_equal(read_text(conf,
+                               "runtime_dir: /r\nstate_dir: /s\n"
+                               "lease_store_path: /l\nreplica_name: me\n"
+                               "listen: unix:/a\nhttp_listen: unix:/b\n"
+                               "access_token_file: /t\nclaims_max: 5000\n"
+                               "backend: kubernetes\n",
+                               &err),
+                     WP_OK);
+    assert_int_equal(conf->lease_store, WP_CONF_STORE_SQLITE);
+    assert_int_equal(wp_conf_resolve(conf, &err), WP_OK);
+    assert_string_equal(conf->state_dir, "/s");
+    assert_string_equal(conf->lease_store_path, "/l");
+    assert_string_equal(conf->replica_name, "me");
+    assert_int_equal(conf->listen.len, 1);
+    assert_string_equal(conf->listen.items[0], "unix:/a");
+    assert_int_equal(conf->http_listen.len, 1);
+    assert_string_equal(conf->http_listen.items[0], "unix:/b");
+    assert_string_equal(conf->access_token_file, "/t");
+    assert_int_equal(conf->claims_max, 5000);
+    assert_int_equal(conf->lease_store, WP_CONF_STORE_MEMORY);
+    assert_int_equal(read_text(conf, "lease_store: redis\n", &err), WP_OK);
+    assert_int_equal(wp_conf_resolve(conf, &err), WP_OK);
+    assert_int_equal(conf->lease_store, WP_CONF_STORE_REDIS);
+}
+
 static void
 assert_flags_refused(const char *flag, const char *message)
 {
@@ -246,6 +465,21 @@ test_flags(void **state)
     assert_flags_refused("--slot-max=1", "unknown flag --slot-max; did you "
                                          "mean --slots_max?; --help lists "
                                          "all");
+    assert_flags_refused("--log-levex=x", "unknown flag --log-levex; did you "
+                                          "mean --log_level?; --help lists "
+                                          "all");
+    assert_flags_refused(
+        "--a23456789012345678901234567890123456789x=1",
+        "unknown flag --a23456789012345678901234567890123456789x; --help lists "
+        "all");
+    assert_flags_refused(
+        "--a23456789012345678901234567890123456789012345678901234567890x=1",
+        "unknown flag --a234567890123456789012345678901234567890; --help lists "
+        "all");
+    assert_flags_refused("--", "argument '--': expected --name=value; --help "
+                               "lists all");
+    assert_flags_refused("-x", "argument '-x': expected --name=value; --help "
+                               "lists all");
     assert_flags_refused("--zzz", "unknown flag --zzz; --help lists all");
     assert_flags_refused("--slots_max",
                          "--slots_max needs a value: --slots_max=VALUE");
@@ -314,6 +548,118 @@ test_upstream_flags(void **state)
     assert_flags_refused("--api-connections",
                          "--api-connections needs a value: "
                          "--api-connections=VALUE");
+}
+
+static void
+set_flag(const char *flag, struct wp_conf *conf)
+{
+    char *copy = strdup(flag);
+    char *const argv[] = {"warmpoold", copy, NULL};
+    enum wp_conf_action action;
+    struct wp_err err = {.msg = ""};
+
+    assert_non_null(copy);
+    if (wp_conf_read_args(conf, 2, argv, &action, &err) != WP_OK) {
+        fail_msg("%s: %s", flag, err.msg);
+    }
+    free(copy);
+}
+
+/* Go writes durations, truths and rates as we do not. */
+static void
+test_values_as_go_writes_them(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t ns;
+    } durations[] = {{"1h0m0.5s", 3600 * WP_NS_PER_S + 500 * WP_NS_PER_MS},
+                     {"1000000us", WP_NS_PER_S},
+                     {"1000000000ns", WP_NS_PER_S},
+                     {"9m0s", 540 * WP_NS_PER_S},
+                     {"0h1s", WP_NS_PER_S},
+                     {"2500ms", 2500 * WP_NS_PER_MS}};
+    static const struct {
+        const char *text;
+        bool truth;
+    } truths[] = {{"1", true},      {"t", true},      {"T", true},
+                  {"TRUE", true},   {"True", true},   {"true", true},
+                  {"0", false},     {"f", false},     {"F", false},
+                  {"FALSE", false}, {"False", false}, {"false", false}};
+    static const struct {
+        const char *text;
+        int64_t rate;
+    } rates[] = {{"0", 0},   {"-5", 0},    {"0.1", 1},          {"1e3", 1000},
+                 {"20", 20}, {"20.0", 20}, {"1000000", 1000000}};
+    struct wp_conf *conf = *state;
+    char flag[160];
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(durations); i++) {
+        (void)snprintf(flag, sizeof flag,
+                       "--sandbox-warm-pool-readiness-grace-period=%s",
+                       durations[i].text);
+        set_flag(flag, conf);
+        assert_int_equal(conf->readiness_grace, durations[i].ns);
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(truths); i++) {
+        conf->warm_pool_eviction = !truths[i].truth;
+        (void)snprintf(flag, sizeof flag, "--enable-warm-pool-eviction=%s",
+                       truths[i].text);
+        set_flag(flag, conf);
+        assert_int_equal(conf->warm_pool_eviction, truths[i].truth);
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(rates); i++) {
+        (void)snprintf(flag, sizeof flag, "--kube-api-qps=%s", rates[i].text);
+        set_flag(flag, conf);
+        assert_int_equal(conf->kube_api_qps, rates[i].rate);
+    }
+    set_flag("--metrics-bind-address=:65535", conf);
+    set_flag("--metrics-bind-address=10.0.0.1:80", conf);
+    assert_int_equal(conf->metrics_listen.len, 2);
+    assert_string_equal(conf->metrics_listen.items[0], "0.0.0.0:65535");
+    assert_string_equal(conf->metrics_listen.items[1], "10.0.0.1:80");
+}
+
+/* They are shown as they were given, not as we read them. */
+static void
+test_values_that_go_would_not_take(void **state)
+{
+    static const char *const bad[] = {
+        "--sandbox-warm-pool-readiness-grace-period=",
+        "--sandbox-warm-pool-readiness-grace-period=5",
+        "--sandbox-warm-pool-readiness-grace-period=s",
+        "--sandbox-warm-pool-readiness-grace-period=5x",
+        "--sandbox-warm-pool-readiness-grace-period=5s-1s",
+        "--sandbox-warm-pool-readiness-grace-period=99999999999h",
+        "--kube-api-qps=",
+        "--kube-api-qps=1x",
+        "--kube-api-qps=inf",
+        "--kube-api-qps=nan",
+        "--kube-api-qps=1000001",
+        "--kube-api-qps=1e10",
+        "--kube-api-qps=0000000000000000000000000000000000000001",
+        "--enable-warm-pool-eviction=maybe",
+    };
+    struct wp_conf *conf = *state;
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
+        char *copy = strdup(bad[i]);
+        char *const argv[] = {"warmpoold", copy, NULL};
+        enum wp_conf_action action;
+        struct wp_err err = {.msg = ""};
+
+        assert_non_null(copy);
+        if (wp_conf_read_args(conf, 2, argv, &action, &err) == WP_OK) {
+            fail_msg("%s is taken", bad[i]);
+        }
+        assert_non_null(strstr(err.msg, "got '"));
+        assert_int_equal(strncmp(strstr(err.msg, "got '") + 5,
+                                 strchr(copy, '=') + 1,
+                                 strlen(strchr(copy, '=') + 1) < 40
+                                     ? strlen(strchr(copy, '=') + 1)
+                                     : 40),
+                         0);
+        free(copy);
+    }
 }
 
 static void
@@ -503,6 +849,20 @@ main(void)
         cmocka_unit_test_setup_teardown(test_not_yaml, setup, teardown),
         cmocka_unit_test_setup_teardown(test_list_is_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_precedence, setup, teardown),
+        cmocka_unit_test(test_what_must_not_be_empty),
+        cmocka_unit_test_setup_teardown(test_bounds_of_values, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_length_of_files, setup, teardown),
+        cmocka_unit_test(test_actions),
+        cmocka_unit_test_setup_teardown(test_names_of_variables, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_filled_in, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_said_is_kept, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_values_as_go_writes_them, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_values_that_go_would_not_take,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(test_flags, setup, teardown),
         cmocka_unit_test_setup_teardown(test_upstream_flags, setup, teardown),
         cmocka_unit_test_setup_teardown(test_upstream_without_extensions, setup,

@@ -102,12 +102,55 @@ test_places(void **state)
     }
 }
 
+/* Named by systemd, whoever this is; a name that is no path is not taken. */
+static void
+test_names_in_the_runtime_directory(void **state)
+{
+    char out[64];
+
+    (void)state;
+    assert_int_equal(setenv("RUNTIME_DIRECTORY", "/run/r", 1), 0);
+    assert_string_equal(wp_paths_runtime_dir(out, sizeof out), "/run/r");
+    assert_string_equal(wp_paths_grpc_address(out, sizeof out),
+                        "unix:/run/r/warmpoold.sock");
+    assert_string_equal(wp_paths_http_address(out, sizeof out),
+                        "unix:/run/r/warmpoold-http.sock");
+    assert_string_equal(wp_paths_access_token(out, sizeof out),
+                        "/run/r/access.token");
+    /* What does not fit is cut. */
+    assert_string_equal(wp_paths_runtime_dir(out, 5), "/run");
+    assert_int_equal(setenv("RUNTIME_DIRECTORY", "r", 1), 0);
+    assert_string_not_equal(wp_paths_runtime_dir(out, sizeof out), "r");
+    assert_int_equal(unsetenv("RUNTIME_DIRECTORY"), 0);
+    if (geteuid() == 0) {
+        assert_string_equal(wp_paths_runtime_dir(out, sizeof out),
+                            "/run/warmpool");
+    }
+}
+
+/* Root's directories are trusted by all. */
+static void
+test_directories_of_root(void **state)
+{
+    (void)state;
+    if (geteuid() == 0 && seteuid(STRANGER) != 0) {
+        print_message("SKIP: cannot be another user\n");
+        return;
+    }
+    expect("/", WP_OK, "");
+    if (getuid() == 0) {
+        assert_int_equal(seteuid(0), 0);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_modes),
         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_names_in_the_runtime_directory),
+        cmocka_unit_test(test_directories_of_root),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

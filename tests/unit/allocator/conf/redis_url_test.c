@@ -48,6 +48,12 @@ test_reads(void **state)
         {"unix:/a%20b?db=7", "", 0, "/a b", "", "", 7, false},
         {"unix:///s?password=a@b%26c&user=me", "", 0, "/s", "me", "a@b&c", 0,
          false},
+        {"redis://:%30%39%61%66%41%46%e9@h", "h", 6379, "", "", "09afAF\xe9", 0,
+         false},
+        {"redis://a-z.A_Z09/65535", "a-z.A_Z09", 6379, "", "", "", 65535,
+         false},
+        {"redis://h:65535", "h", 65535, "", "", "", 0, false},
+        {"unix:/s?db=65535", "", 0, "/s", "", "", 65535, false},
         {"redis://me@h", "h", 6379, "", "me", "", 0, false},
         {"unix:/s?user=me", "", 0, "/s", "me", "", 0, false},
         {"rediss://h", "h", 6379, "", "", "", 0, true},
@@ -131,6 +137,11 @@ static const struct {
     {"redis://u:sesame%4@h", "password"},
     {"redis://u:sesame%zz@h", "password"},
     {"redis://u:sesame%00@h", "password"},
+    {"redis://u:sesame%g0@h", "password"},
+    {"redis://u:sesame%0g@h", "password"},
+    {"redis://u:sesame%0/@h", "password"},
+    {"redis://u:sesame%:0@h", "password"},
+    {"redis://u:sesame%`0@h", "password"},
     {"redis://u:sesame@h:0", "port"},
     {"redis://u:sesame@h:65536", "port"},
     {"redis://u:sesame@h:", "port"},
@@ -198,6 +209,15 @@ test_refuses(void **state)
         }
         assert_string_equal(url.password, "");
     }
+    /* The text goes on behind what is its own. */
+    for (size_t cut = 1; cut <= 2; cut++) {
+        struct wp_str text = WP_STR("unix:/sesame%41");
+
+        text.len -= cut;
+        assert_int_equal(wp_redis_url_parse(text, &(struct wp_redis_url){0},
+                                            &(struct wp_err){.msg = ""}),
+                         WP_INVALID_ARGUMENT);
+    }
     memset(path + 6, 'x', 110);
     assert_int_equal(wp_redis_url_parse(wp_str_from(path),
                                         &(struct wp_redis_url){.db = 0},
@@ -228,6 +248,9 @@ test_bounds(void **state)
                        1);
         assert_int_equal(wp_redis_url_parse(wp_str_from(text), &url, NULL),
                          expected);
+        (void)snprintf(text, sizeof text, "unix:/s?user=%0*d", len, 1);
+        assert_int_equal(wp_redis_url_parse(wp_str_from(text), &url, NULL),
+                         expected);
         (void)snprintf(text, sizeof text, "unix:/%0*d", len - 149, 1);
         assert_int_equal(wp_redis_url_parse(wp_str_from(text), &url, NULL),
                          expected);
@@ -253,6 +276,9 @@ test_prints(void **state)
          "?sentinel_password=***&sentinel_user=v"},
         {"redis+cluster://a,b", "redis+cluster://a:6379,b:6379"},
         {"redis://me@h", "redis://me@h:6379/0"},
+        {"redis://09azAZ.-_%7e%2f@h", "redis://09azAZ.-_%7E%2F@h:6379/0"},
+        {"redis+sentinel://h/a%20b%ff/1",
+         "redis+sentinel://h:26379/a%20b%FF/1"},
         {"rediss://me:sesame@h/1", "rediss://me:***@h:6379/1"},
         {"rediss+cluster://a", "rediss+cluster://a:6379"},
         {"rediss+sentinel://a/m?sentinel_user=v",
@@ -276,6 +302,44 @@ test_prints(void **state)
     url.server = url.seeds[0];
     assert_int_equal(strlen(wp_redis_url_text(&url, out)),
                      WP_REDIS_URL_TEXT_MAX - 1);
+}
+
+/* By all that an address has. */
+static void
+test_same_servers(void **state)
+{
+    const struct wp_redis_server one = {.host = "h", .port = 1};
+    const struct wp_redis_server others[] = {
+        {.host = "h", .port = 2},
+        {.host = "i", .port = 1},
+        {.host = "h", .port = 1, .path = "/s"},
+    };
+
+    (void)state;
+    assert_true(wp_redis_server_eq(
+        &one, &(struct wp_redis_server){.host = "h", .port = 1}));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_false(wp_redis_server_eq(&one, &others[i]));
+    }
+}
+
+/* What was parsed before leaves nothing behind. */
+static void
+test_begins_empty(void **state)
+{
+    struct wp_redis_url url;
+    struct wp_redis_url again;
+
+    (void)state;
+    memset(&url, 0xff, sizeof url);
+    parse_ok("redis+cluster://a", &url);
+    memset(&again, 0, sizeof again);
+    parse_ok("redis+cluster://a", &again);
+    assert_memory_equal(&url, &again, sizeof url);
+    assert_int_equal(wp_redis_url_set_password(&url, WP_STR("long one"), NULL),
+                     WP_OK);
+    assert_int_equal(wp_redis_url_set_password(&url, WP_STR("x"), NULL), WP_OK);
+    assert_string_equal(url.password, "x");
 }
 
 static void
@@ -314,9 +378,14 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads),   cmocka_unit_test(test_reads_several),
-        cmocka_unit_test(test_refuses), cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_prints),  cmocka_unit_test(test_sets_password),
+        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_reads_several),
+        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_prints),
+        cmocka_unit_test(test_sets_password),
+        cmocka_unit_test(test_same_servers),
+        cmocka_unit_test(test_begins_empty),
     };
 
     return cmocka_run_group_tests_name("redis_url", tests, NULL, NULL);
