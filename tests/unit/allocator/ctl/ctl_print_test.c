@@ -80,9 +80,14 @@ test_control_characters(void **state)
     wp_print_field(out, 4, "a", "x\033[2Jy\177z\n");
     wp_print_field(out, 4, "b", "\302\233H\303\251");
     wp_print_field(out, 4, "c", "\377\303");
+    /* The last that is none, the first behind them, and what is no UTF-8. */
+    wp_print_field(out, 4, "d", "\302\237\302\240\037 ~");
+    wp_print_field(out, 4, "e", "a\200\302b");
     text_expect(out, "a   x?[2Jy?z?\n"
                      "b   ??H\303\251\n"
-                     "c   ??\n");
+                     "c   ??\n"
+                     "d   ??\302\240? ~\n"
+                     "e   a??b\n");
 }
 
 #define TEN "123456789 "
@@ -120,7 +125,17 @@ test_durations(void **state)
     } rows[] = {
         {-5, "0s"},
         {0, "0s"},
+        {1, "0us"},
         {999, "0us"},
+        {WP_NS_PER_MS - 1, "999us"},
+        {WP_NS_PER_MS, "1ms"},
+        {WP_NS_PER_S - 1, "999ms"},
+        {WP_NS_PER_S, "1.0s"},
+        {60 * WP_NS_PER_S - 1, "59.9s"},
+        {3600 * WP_NS_PER_S - 1, "59m59s"},
+        {3600 * WP_NS_PER_S, "1h00m"},
+        {48 * 3600 * WP_NS_PER_S - 1, "47h59m"},
+        {48 * 3600 * WP_NS_PER_S, "2d00h"},
         {4 * WP_NS_PER_US, "4us"},
         {350 * WP_NS_PER_MS, "350ms"},
         {12 * WP_NS_PER_S + 390 * WP_NS_PER_MS, "12.3s"},
@@ -136,6 +151,40 @@ test_durations(void **state)
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
         assert_string_equal(wp_print_duration(rows[i].ns, out), rows[i].text);
     }
+}
+
+static void
+test_seconds(void **state)
+{
+    char out[32];
+
+    (void)state;
+    assert_string_equal(wp_print_seconds(1.25, out), "1.2s");
+    assert_string_equal(wp_print_seconds(-1, out), "0s");
+    assert_string_equal(wp_print_seconds(1e300, out), "11574d01h");
+}
+
+/* More cells than a table begins with, and its last column at the right. */
+static void
+test_many_rows(void **state)
+{
+    static const char *const titles[] = {"ROW", "É"};
+    char expected[4096] = "ROW     É\n";
+    struct wp_table table;
+    FILE *out = text_open();
+
+    (void)state;
+    wp_table_init(&table, titles, 2, 2);
+    for (int i = 0; i < 200; i++) {
+        wp_table_add(&table, "r%d", i);
+        wp_table_add(&table, "%d", i % 2 == 0 ? 7 : 42);
+        (void)snprintf(expected + strlen(expected),
+                       sizeof expected - strlen(expected), "r%-3d   %2d\n", i,
+                       i % 2 == 0 ? 7 : 42);
+    }
+    wp_table_print(&table, out);
+    wp_table_fini(&table);
+    text_expect(out, expected);
 }
 
 /* The names are a contract with scripts: this test changes only with it. */
@@ -198,6 +247,8 @@ main(void)
         cmocka_unit_test(test_control_characters),
         cmocka_unit_test(test_paragraphs),
         cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_seconds),
+        cmocka_unit_test(test_many_rows),
         cmocka_unit_test(test_lease_json),
         cmocka_unit_test(test_claim_json),
     };
