@@ -111,6 +111,19 @@ test_list_and_get(void **state)
 }
 
 static void
+test_no_memory_for_lists(void **state)
+{
+    (void)state;
+    a.no_memory = true;
+    wp_fake_call_start(&a, &world.admin, "ListPools", NULL, 0);
+    wp_world_assert_ended(&a, WP_RESOURCE_EXHAUSTED);
+    assert_string_equal(a.message, "no memory for the reply");
+    /* The page that lists are made on is free again. */
+    wp_fake_call_start(&b, &world.admin, "ListPools", NULL, 0);
+    wp_world_assert_ended(&b, WP_OK);
+}
+
+static void
 test_set_pool(void **state)
 {
     struct wp_pool_stats pool;
@@ -212,6 +225,66 @@ test_set_policy(void **state)
     assert_int_equal(wp_rig_stats(&world.rig).spec.scale.objective,
                      WP_SCALE_PLAIN);
     assert_int_equal(wp_rig_stats(&world.rig).spec.target, 6);
+}
+
+/* The pool's decisions as GetPool shows them. */
+static void
+get_detail(struct wp_wire_pool_detail *out)
+{
+    const struct wp_wire_get_pool_request request = {
+        {WP_STR("default"), WP_STR("p")}};
+
+    WP_WORLD_START(&world.admin, wp_world_again(&world, &b), "GetPool",
+                   get_pool_request, &request);
+    wp_world_assert_ended(&b, WP_OK);
+    WP_WORLD_REPLY(&world, &b, pool_detail, out);
+}
+
+/* The latest comes first, and none twice, whether it was kept or is what holds
+ * now. */
+static void
+test_shows_decisions(void **state)
+{
+    static const struct change sets[] = {{"objective", "99.50%"}};
+    struct wp_scale_decision kept[WP_WIRE_DECISIONS_MAX];
+    struct wp_wire_pool_detail pool;
+    uint32_t most = 0;
+
+    (void)state;
+    get_detail(&pool);
+    assert_int_equal(pool.n_decisions, 0);
+    change_pool(&a, sets, 1, -1);
+    wp_world_assert_ended(&a, WP_OK);
+    for (int i = 0; i < 40; i++) {
+        struct wp_pool_stats stats;
+        uint32_t n;
+        uint32_t begin;
+
+        change_pool(wp_world_again(&world, &a), NULL, 0, i % 8 < 4 ? 5 : 2);
+        wp_world_advance(&world, WP_NS_PER_S);
+        stats = wp_rig_stats(&world.rig);
+        n = wp_pools_scale_decisions(world.rig.pools, 0, kept,
+                                     WP_WIRE_DECISIONS_MAX);
+        get_detail(&pool);
+        if (stats.scale.number == 0) {
+            assert_int_equal(pool.n_decisions, n);
+            continue;
+        }
+        begin = n > 0 && kept[0].mono_ns >= stats.scale.mono_ns ? 0 : 1;
+        assert_int_equal(pool.n_decisions,
+                         n + begin < WP_WIRE_DECISIONS_MAX
+                             ? n + begin
+                             : WP_WIRE_DECISIONS_MAX - (1 - begin));
+        assert_int_equal(pool.decisions[0].target, stats.scale.target);
+        assert_int_equal(pool.decisions[0].wall_ns, stats.scale.wall_ns);
+        for (uint32_t k = begin; k < pool.n_decisions; k++) {
+            assert_int_equal(pool.decisions[k].number, kept[k - begin].number);
+            assert_int_equal(pool.decisions[k].wall_ns,
+                             kept[k - begin].wall_ns);
+        }
+        most = n > most ? n : most;
+    }
+    assert_true(most > 1);
 }
 
 static void
@@ -425,6 +498,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_every_method_needs_the_admin_right),
         TEST(test_list_and_get),
+        TEST(test_no_memory_for_lists),
+        TEST(test_shows_decisions),
         TEST(test_set_pool),
         TEST(test_set_policy),
         TEST(test_control_thread_is_busy),

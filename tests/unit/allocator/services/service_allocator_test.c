@@ -418,6 +418,8 @@ test_renew(void **state)
     renew(wp_world_again(&world, &b), token,
           25 * 3600 * 1000); /* More than the pool allows. */
     wp_world_assert_ended(&b, WP_INVALID_ARGUMENT);
+    assert_string_equal(b.message, "ttl_ms: at most 86400000 expected, the "
+                                   "longest that this pool allows");
     renew(wp_world_again(&world, &b), token, 2000);
     wp_world_assert_ended(&b, WP_OK);
     wp_world_advance(&world, 3 * WP_NS_PER_S);
@@ -529,6 +531,61 @@ test_an_expired_claim(void **state)
     wp_world_claim(&world, wp_world_again(&world, &a), "id", "x", 0);
     get(wp_world_again(&world, &b), "id", "x");
     wp_world_assert_ended(&b, WP_OK);
+}
+
+/* In whole seconds since its deadline. */
+static void
+test_says_when_a_lease_ran_out(void **state)
+{
+    char expected[80];
+    int64_t deadline_ms;
+    int64_t now_ms;
+
+    (void)state;
+    wp_world_claim(&world, &a, "id", "x", 0);
+    deadline_ms = wp_world_lease(&world, &a).grant->deadline_wall_ms;
+    wp_world_advance(&world, 3600 * WP_NS_PER_S + 1500 * WP_NS_PER_MS);
+    wp_world_settle(&world);
+    now_ms = wp_clock_wall_ns(&world.rig.clock.clock) / WP_NS_PER_MS;
+    assert_true(now_ms > deadline_ms);
+    get(&b, "id", "x");
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    (void)snprintf(expected, sizeof expected,
+                   "claim_id: EXPIRED: its lease ran out %lld s ago",
+                   (long long)((now_ms - deadline_ms) / 1000));
+    assert_string_equal(b.message, expected);
+    get(wp_world_again(&world, &b), "none", "x");
+    wp_world_assert_ended(&b, WP_NOT_FOUND);
+    assert_string_equal(b.message, "claim_id: no such claim is held");
+}
+
+/* Who gets nothing from a pool that makes nothing hears why. */
+static void
+test_says_why_a_pool_fails(void **state)
+{
+    char plain[sizeof a.message];
+    char expected[2 * sizeof a.message];
+
+    (void)state;
+    wp_world_claim(&world, &a, "id", "", 0);
+    wp_world_assert_ended(&a, WP_RESOURCE_EXHAUSTED);
+    (void)snprintf(plain, sizeof plain, "%s", a.message);
+    assert_null(strstr(plain, "fail to start"));
+    world.rig.backend.ready = WP_FAKE_READY_TOLD;
+    assert_int_equal(wp_pools_set_target(world.rig.pools, 0, 2, NULL), WP_OK);
+    for (int i = 0; i < 50 && !wp_rig_stats(&world.rig).breaker_open; i++) {
+        wp_world_settle(&world);
+        (void)wp_fake_backend_fail(&world.rig.backend, 8, "no disk");
+        wp_world_advance(&world, WP_NS_PER_S);
+    }
+    assert_true(wp_rig_stats(&world.rig).breaker_open);
+    wp_world_claim(&world, &b, "id", "", 0);
+    wp_world_assert_ended(&b, WP_RESOURCE_EXHAUSTED);
+    (void)snprintf(expected, sizeof expected,
+                   "%s: the sandboxes of pool 'p' fail to start, the latest "
+                   "one: no disk",
+                   plain);
+    assert_string_equal(b.message, expected);
 }
 
 static void
@@ -684,6 +741,9 @@ main(void)
         TEST(test_tenants),
         TEST(test_not_serving),
         TEST(test_renew),
+        TEST(test_says_when_a_lease_ran_out),
+        cmocka_unit_test_setup_teardown(test_says_why_a_pool_fails, setup_empty,
+                                        teardown),
         TEST(test_release_twice),
         TEST(test_forged_tokens),
         TEST(test_cancel_of_a_release),

@@ -86,6 +86,35 @@ stats(void)
     return wp_rig_stats(&world.rig);
 }
 
+/* Each claim that gets nothing has the whole reason. */
+static void
+test_says_why(void **state)
+{
+    struct wp_str ids[] = {WP_STR("a"), WP_STR("b")};
+    const struct wp_wire_batch_request request = {
+        .pool = {WP_STR("default"), WP_STR("p")},
+        .claim_ids = ids,
+        .n_claims = 2,
+        .ttl_ms = 25 * 3600 * 1000,
+    };
+    struct wp_wire_batch_response response;
+
+    (void)state;
+    WP_WORLD_START(&world.allocator, &a, "ClaimBatch", batch_request, &request);
+    wp_world_assert_ended(&a, WP_OK);
+    WP_WORLD_REPLY(&world, &a, batch_response, &response);
+    assert_int_equal(response.n_items, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(wp_str_eq(response.items[i].claim_id, ids[i]));
+        assert_int_equal(response.items[i].code,
+                         wp_status_grpc_code(WP_INVALID_ARGUMENT));
+        assert_string_equal(response.items[i].message.ptr,
+                            "ttl_ms: at most 86400000 expected, the longest "
+                            "that this pool allows");
+        assert_false(response.items[i].replayed);
+    }
+}
+
 static void
 test_all_served(void **state)
 {
@@ -316,6 +345,7 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(test_says_why),
         TEST(test_all_served),
         TEST(test_as_many_as_can_be_had),
         TEST(test_all_or_nothing_takes_nothing),

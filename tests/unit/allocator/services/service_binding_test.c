@@ -191,6 +191,35 @@ test_refused_before_it_is_granted(void **state)
     world.rig.backend.unbound = NULL;
 }
 
+/* What this backend has not is named; and the first thing that is wrong is
+ * what is told, whatever else is asked for. */
+static void
+test_says_what_is_not_to_be_had(void **state)
+{
+    static const struct wp_binding_repository one = {.url = T("https://h/a")};
+    static const struct wp_binding_env bad = {T("1A"), T("")};
+    const struct wp_binding with_repository = {.repositories = &one,
+                                               .n_repositories = 1};
+    const struct wp_binding wrong = {.env = &bad,
+                                     .n_env = 1,
+                                     .repositories = &one,
+                                     .n_repositories = 1,
+                                     .egress = WP_STR("b.test"),
+                                     .audience = WP_STR("a")};
+
+    (void)state;
+    claim(&a, &with_repository);
+    wp_world_assert_ended(&a, WP_FAILED_PRECONDITION);
+    assert_int_equal(strncmp(a.message, "binding.repositories: ", 22), 0);
+    wp_world_again(&world, &a);
+    world.rig.backend.beyond = "b.test";
+    claim(&a, &wrong);
+    wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
+    assert_int_equal(strncmp(a.message, "binding.env[0].name:", 20), 0);
+    world.rig.backend.beyond = NULL;
+    assert_int_equal(leased(), 0);
+}
+
 static void
 test_egress(void **state)
 {
@@ -331,6 +360,7 @@ main(void)
         TEST(test_secrets_need_a_private_way),
         TEST(test_passwords_need_a_private_way),
         TEST(test_refused_before_it_is_granted),
+        TEST(test_says_what_is_not_to_be_had),
         TEST(test_egress),
         TEST(test_client_goes),
         TEST(test_repeat_waits_too),

@@ -571,6 +571,14 @@ test_streams_are_bounded(void **state)
     }
     wp_peer_open(&peer, false);
     wp_world_assert_ended(&peer.fake, WP_RESOURCE_EXHAUSTED);
+    {
+        char expected[80];
+
+        (void)snprintf(expected, sizeof expected,
+                       "%d streams are open, as many as one tenant may have",
+                       WP_STREAMS_TENANT_MAX);
+        assert_string_equal(peer.fake.message, expected);
+    }
     (void)snprintf(other.tenant, sizeof other.tenant, "acme");
     wp_peer_open(&other, false);
     assert_int_equal(wp_peer_count(&other, WP_PEER_HAS), AHEAD);

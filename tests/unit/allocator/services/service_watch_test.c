@@ -189,6 +189,28 @@ test_client_goes(void **state)
     assert_int_equal(other.sends, 1);
 }
 
+/* Who takes the place of one that had stopped to read begins anew. */
+static void
+test_nothing_is_left_of_who_went(void **state)
+{
+    (void)state;
+    start(&watch, "");
+    watch.block_sends = true;
+    wp_world_advance(&world, INTERVAL_NS);
+    change();
+    assert_int_equal(watch.sends, 1);
+    wp_fake_call_cancel(&watch);
+    wp_world_again(&world, &watch)->call.who.admin = true;
+    start(&watch, "p");
+    assert_int_equal(watch.sends, 1);
+    assert_int_equal(world.next_run_ns, WP_TIME_NEVER);
+    wp_world_advance(&world, INTERVAL_NS);
+    assert_int_equal(watch.sends, 1);
+    change();
+    assert_int_equal(watch.sends, 2);
+    assert_int_equal(last(&watch).leased, 2);
+}
+
 static void
 test_watches_are_bounded(void **state)
 {
@@ -226,6 +248,7 @@ test_no_memory(void **state)
     change();
     assert_true(watch.finished);
     assert_int_equal(watch.status, WP_RESOURCE_EXHAUSTED);
+    assert_string_equal(watch.message, "no memory for the message");
 }
 
 static void
@@ -252,6 +275,7 @@ main(void)
         TEST(test_changes_are_coalesced),
         TEST(test_slow_reader),
         TEST(test_client_goes),
+        TEST(test_nothing_is_left_of_who_went),
         TEST(test_watches_are_bounded),
         TEST(test_bad_requests),
         TEST(test_no_memory),
