@@ -125,7 +125,11 @@ test_errors_name_the_word(void **state)
     } rows[] = {
         {"--tll", "5s", "did you mean --ttl?"},
         {"--nostdin", NULL, "did you mean --no-stdin?"},
+        {"--adress", "x", "did you mean --address?"},
+        {"--outptu", "x", "did you mean --output?"},
         {"--zzzzzz", NULL, "unknown option '--zzzzzz'"},
+        {"--timeout", "0", "expected a time from 1ms to 1h"},
+        {"--timeout", "3601s", "expected a time from 1ms to 1h"},
         {"-x", NULL, "unknown option '-x'"},
         /* Known, but not to this command. */
         {"--grace", "5s", "unknown option '--grace'"},
@@ -154,6 +158,26 @@ test_errors_name_the_word(void **state)
             fail_msg("row %zu: %s", i, err.msg);
         }
     }
+}
+
+static void
+test_takes_what_is_at_the_bounds(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        PARSE("--ttl", "1s", "--timeout", "1ms", "--count", "1", "--wait", "0"),
+        WP_OK);
+    assert_int_equal(options.ttl_ns, WP_NS_PER_S);
+    assert_int_equal(options.timeout_ns, WP_NS_PER_MS);
+    assert_int_equal(options.count, 1);
+    assert_int_equal(options.wait_ns, 0);
+    assert_int_equal(PARSE("--ttl", "30d", "--timeout", "1h", "--count", "256",
+                           "--wait", "10m"),
+                     WP_OK);
+    assert_int_equal(options.ttl_ns, 30 * 24 * 3600 * WP_NS_PER_S);
+    assert_int_equal(options.timeout_ns, 3600 * WP_NS_PER_S);
+    assert_int_equal(options.count, 256);
+    assert_int_equal(options.wait_ns, 600 * WP_NS_PER_S);
 }
 
 static void
@@ -468,6 +492,7 @@ main(void)
         cmocka_unit_test(test_end_of_options),
         cmocka_unit_test(test_rest),
         cmocka_unit_test(test_errors_name_the_word),
+        cmocka_unit_test(test_takes_what_is_at_the_bounds),
         cmocka_unit_test(test_env_is_bounded),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_tables_are_consistent),

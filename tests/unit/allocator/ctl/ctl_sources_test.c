@@ -120,6 +120,8 @@ test_what_is_none(void **state)
         {"{\"a\": 1, \"a\": 2}", "a JSON object"},
         {"{\"version\": \"2.0\"}", "version: "},
         {"{\"version\": 1}", "version: "},
+        {"{\"version\": \"10\"}", "version: "},
+        {"{\"version\": \"\"}", "version: "},
         {"{\"allowed_remotes\": \"x\"}", "allowed_remotes: an array"},
         {"{\"allowed_remotes\": [1]}", "allowed_remotes: an array"},
         {"{\"allowed_remotes\": [\"https://h/evil*\"]}",
@@ -179,13 +181,82 @@ test_what_is_none(void **state)
     json_decref(many);
 }
 
+/* As many as a claim can bring at most, whatever the policy says. */
+static void
+test_how_many(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t most;
+    } rows[] = {
+        {"{}", WP_BINDING_REPOSITORIES_MAX},
+        {"{\"version\": \"1\"}", WP_BINDING_REPOSITORIES_MAX},
+        {"{\"version\": \"1.5\"}", WP_BINDING_REPOSITORIES_MAX},
+        {"{\"resource_limits\": {}}", WP_BINDING_REPOSITORIES_MAX},
+        {"{\"resource_limits\": {\"max_repos\": 0}}", 0},
+        {"{\"resource_limits\": {\"max_repos\": 1}}", 1},
+        {"{\"resource_limits\": {\"max_repos\": 4294967297}}",
+         WP_BINDING_REPOSITORIES_MAX},
+    };
+    struct wp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct wp_sources sources;
+
+        assert_int_equal(
+            wp_sources_parse(wp_str_from(rows[i].text), &sources, &err), WP_OK);
+        assert_int_equal(sources.repositories_max, rows[i].most);
+        wp_sources_fini(&sources);
+    }
+}
+
+/* Names of hosts that are so long in all, and one byte longer. */
+static void
+test_length_of_hosts(void **state)
+{
+    (void)state;
+    for (int len = WP_EGRESS_TEXT_MAX; len <= WP_EGRESS_TEXT_MAX + 1; len++) {
+        char host[] = "abcdefghijabcdefghijabcdefghijabcdefghijabcdefg.example";
+        json_t *list = json_array();
+        json_t *whole = json_object();
+        struct wp_sources sources;
+        struct wp_err err;
+        int left = len;
+        char *text;
+
+        while (left > 120) {
+            (void)json_array_append_new(list, json_string(host));
+            left -= (int)sizeof host; /* With a space. */
+        }
+        /* Two of at most a name's length. */
+        host[left - (int)sizeof host] = '\0';
+        (void)json_array_append_new(
+            list,
+            json_string(
+                "bbcdefghijabcdefghijabcdefghijabcdefghijabcdefg.example"));
+        (void)json_array_append_new(list, json_string(host));
+        (void)json_object_set_new(whole, "allowed_domains", list);
+        text = json_dumps(whole, 0);
+        assert_int_equal(wp_sources_parse(wp_str_from(text), &sources, &err),
+                         len == WP_EGRESS_TEXT_MAX ? WP_OK
+                                                   : WP_INVALID_ARGUMENT);
+        if (len == WP_EGRESS_TEXT_MAX) {
+            assert_int_equal(strlen(sources.egress), WP_EGRESS_TEXT_MAX);
+        }
+        wp_sources_fini(&sources);
+        json_decref(whole);
+        free(text);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_remotes),
-        cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_what_is_none),
+        cmocka_unit_test(test_remotes),         cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_what_is_none),    cmocka_unit_test(test_how_many),
+        cmocka_unit_test(test_length_of_hosts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

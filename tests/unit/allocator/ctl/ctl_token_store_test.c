@@ -195,6 +195,103 @@ test_bad_token_files(void **state)
     }
 }
 
+static bool
+is_there(const char *name)
+{
+    char path[400];
+
+    (void)snprintf(path, sizeof path, "%s/warmpool/claims/%s.json", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+/* An id is its file's name where it can be: up to 100 bytes, and nothing that
+ * is hidden or that a hash might be. */
+static void
+test_names_of_files(void **state)
+{
+    static const struct {
+        int len;
+        const char *begin;
+        bool plain;
+    } rows[] = {{100, "z", true},  {101, "z", false}, {1, "y", true},
+                {8, ".", false},   {8, "@", false},   {8, "a@.-_Z9", true},
+                {8, "a b", false}, {8, "a/b", false}, {8, "a~b", false}};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct wp_token_record record = record_of("", 1);
+        struct wp_err err;
+
+        memset(record.claim_id, 'x', (size_t)rows[i].len);
+        memcpy(record.claim_id, rows[i].begin, strlen(rows[i].begin));
+        assert_int_equal(wp_token_store_save(&record, &err), WP_OK);
+        assert_int_equal(is_there(record.claim_id), rows[i].plain);
+        wp_token_store_forget(record.claim_id);
+        assert_false(is_there(record.claim_id));
+    }
+}
+
+/* What lies under another claim's name is not taken for its token. */
+static void
+test_file_of_another_claim(void **state)
+{
+    struct wp_token_record record = record_of("one", 1);
+    struct wp_token_record out;
+    struct wp_err err;
+    char from[200];
+    char to[200];
+
+    (void)state;
+    assert_int_equal(wp_token_store_save(&record, &err), WP_OK);
+    (void)snprintf(from, sizeof from, "%s/warmpool/claims/one.json", dir);
+    (void)snprintf(to, sizeof to, "%s/warmpool/claims/two.json", dir);
+    assert_int_equal(rename(from, to), 0);
+    assert_int_equal(wp_token_store_load("two", &out, &err), WP_NOT_FOUND);
+    assert_non_null(strstr(err.msg, "/two.json is of another claim"));
+    assert_int_equal(unlink(to), 0);
+}
+
+/* XDG_STATE_HOME as a path, else HOME as one, else nowhere. */
+static void
+test_where_tokens_are(void **state)
+{
+    struct wp_token_record record = record_of("h", 1);
+    struct wp_token_record out;
+    struct wp_err err;
+    char path[200];
+    char deep[4100];
+
+    (void)state;
+    assert_int_equal(setenv("HOME", dir, 1), 0);
+    assert_int_equal(setenv("XDG_STATE_HOME", "relative", 1), 0);
+    assert_int_equal(wp_token_store_save(&record, &err), WP_OK);
+    (void)snprintf(path, sizeof path, "%s/.local/state/warmpool/claims/h.json",
+                   dir);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(unsetenv("XDG_STATE_HOME"), 0);
+    assert_int_equal(wp_token_store_load("h", &out, &err), WP_OK);
+    assert_int_equal(setenv("HOME", "relative", 1), 0);
+    assert_int_equal(wp_token_store_load("h", &out, &err),
+                     WP_FAILED_PRECONDITION);
+    assert_string_equal(err.msg, "neither XDG_STATE_HOME nor HOME is set: "
+                                 "nowhere to remember lease tokens");
+    assert_int_equal(unsetenv("HOME"), 0);
+    assert_int_equal(wp_token_store_load("h", &out, &err),
+                     WP_FAILED_PRECONDITION);
+    /* The longest directory, and one byte more. */
+    for (int len = 3999; len <= 4000; len++) {
+        size_t base = (size_t)len - strlen("/warmpool/claims");
+
+        memset(deep, '/', base);
+        deep[base] = '\0';
+        assert_int_equal(setenv("XDG_STATE_HOME", deep, 1), 0);
+        assert_int_equal(wp_token_store_load("h", &out, &err),
+                         len == 3999 ? WP_NOT_FOUND : WP_FAILED_PRECONDITION);
+    }
+    assert_string_equal(err.msg, "the path of the state directory is too long");
+    assert_int_equal(setenv("XDG_STATE_HOME", dir, 1), 0);
+}
+
 /* A state directory that cannot be made is said, not ignored. */
 static void
 test_unwritable(void **state)
@@ -218,6 +315,9 @@ main(void)
         cmocka_unit_test(test_modes),
         cmocka_unit_test(test_token_files),
         cmocka_unit_test(test_bad_token_files),
+        cmocka_unit_test(test_names_of_files),
+        cmocka_unit_test(test_file_of_another_claim),
+        cmocka_unit_test(test_where_tokens_are),
         cmocka_unit_test(test_unwritable),
     };
 

@@ -109,6 +109,45 @@ a_manager_that_is_gone_is_passed_over(void **state)
     assert_string_equal(heard(manager), "");
 }
 
+/* A name that is as long as one can be; longer ones are none. */
+static void
+names_that_fill_an_address(void **state)
+{
+    struct manager *manager = *state;
+    char name[sizeof manager->un.sun_path + 1];
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    size_t len = sizeof name - 2;
+    char text[16] = "";
+
+    assert_true(fd >= 0);
+    /* Of this process alone, and not in the file system. */
+    memset(name, 'x', sizeof name);
+    (void)snprintf(name, sizeof name, "@wp-notify-%d-", (int)getpid());
+    name[strlen(name)] = 'x';
+    name[len] = '\0';
+    memcpy(un.sun_path, name, len);
+    un.sun_path[0] = '\0';
+    assert_int_equal(
+        bind(fd, (const struct sockaddr *)&un,
+             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)),
+        0);
+    assert_int_equal(setenv("NOTIFY_SOCKET", name, 1), 0);
+    wp_daemon_notify("READY=1");
+    assert_int_equal(recv(fd, text, sizeof text - 1, MSG_DONTWAIT), 7);
+    assert_string_equal(text, "READY=1");
+    /* One byte more: nobody is told. */
+    name[len] = 'x';
+    name[len + 1] = '\0';
+    assert_int_equal(setenv("NOTIFY_SOCKET", name, 1), 0);
+    wp_daemon_notify("READY=1");
+    assert_int_equal(setenv("NOTIFY_SOCKET", "", 1), 0);
+    wp_daemon_notify("READY=1");
+    assert_true(recv(fd, text, sizeof text - 1, MSG_DONTWAIT) < 0);
+    assert_string_equal(heard(manager), "");
+    (void)close(fd);
+}
+
 int
 main(void)
 {
@@ -118,6 +157,8 @@ main(void)
             a_manager_that_does_not_read_holds_nobody_up, start, stop),
         cmocka_unit_test_setup_teardown(a_manager_that_is_gone_is_passed_over,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(names_that_fill_an_address, start,
+                                        stop),
     };
 
     return cmocka_run_group_tests_name("daemon_notify", tests, NULL, NULL);
