@@ -1,0 +1,23 @@
+/* tests/support/k8s/story.h - what was said to the API server, as a text that is
+ * compared whole with a file.
+ *
+ * Keys are sorted, and a rig's clock and numbers are its own, so that a story is
+ * told the same each time. */
+#ifndef WP_TESTS_SUPPORT_K8S_STORY_H
+#define WP_TESTS_SUPPORT_K8S_STORY_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "tests/support/k8s/api_recorder.h"
+
+/* A line for each call from the from-th on, whose body is "again" where the last
+ * one like it had the same; returns how many there are. */
+uint32_t wp_story_calls(FILE *story, const struct wp_api *api, uint32_t from);
+/* A line: the name and the JSON; "none" for NULL. */
+void wp_story_json(FILE *story, const char *name, const json_t *json);
+/* Fails the test at the first line that differs from the file's.
+ * WP_WRITE_OUTPUT=1 writes it anew: read the difference. */
+void wp_story_compare(const char *told, const char *path);
+
+#endif

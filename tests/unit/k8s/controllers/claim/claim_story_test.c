@@ -1,0 +1,465 @@
+/* Whole lives of SandboxClaims: each call, what is left in the API server, and
+ * what is counted, as claim_story.txt has it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "k8s/objects/names.h"
+#include "tests/support/k8s/claim_rig.h"
+#include "tests/support/k8s/story.h"
+
+#define S WP_NS_PER_S
+#define MS WP_NS_PER_MS
+
+static struct wp_claim_rig rig;
+static FILE *story;
+static uint32_t told;
+
+/* --- Telling --- */
+
+static void
+tell_calls(const char *what)
+{
+    (void)fprintf(story, "-- %s\n", what);
+    told = wp_story_calls(story, rig.api, told);
+}
+
+static void
+tell_series(const struct wp_claim_metrics *metrics)
+{
+    for (uint32_t i = 0; i < atomic_load(&metrics->creations_len); i++) {
+        const struct wp_claim_creations *at = &metrics->creations[i];
+
+        (void)fprintf(
+            story, "created %s %s %s %s %s %s %d\n", at->ns, at->templ,
+            at->pool, at->created_by, wp_claim_launch_text(at->launch),
+            at->ready ? "ready" : "not_ready", (int)atomic_load(&at->count));
+    }
+    for (uint32_t i = 0; i < atomic_load(&metrics->latencies_len); i++) {
+        const struct wp_claim_latencies *at = &metrics->latencies[i];
+
+        (void)fprintf(story, "took %d %s %s %d ms:", (int)at->what, at->templ,
+                      wp_claim_launch_text(at->launch),
+                      (int)atomic_load(&at->sum_ms));
+        for (size_t b = 0; b <= WP_CLAIM_LATENCY_BUCKETS; b++) {
+            (void)fprintf(story, " %d", (int)atomic_load(&at->bucket[b]));
+        }
+        (void)fputc('\n', story);
+    }
+}
+
+static void
+tell_numbers(void)
+{
+    const struct wp_claim_metrics *metrics =
+        wp_claim_controller_metrics(rig.controller);
+    struct wp_pool_stats pool = wp_claim_rig_stats(&rig);
+
+    tell_series(metrics);
+    (void)fprintf(story, "queued %d conflicts %d lost %d writes",
+                  (int)wp_counter_read(&metrics->queued),
+                  (int)wp_counter_read(&metrics->conflicts),
+                  (int)wp_counter_read(&metrics->lost));
+    for (size_t i = 0; i < WP_ARRAY_LEN(metrics->writes); i++) {
+        (void)fprintf(story, " %d", (int)wp_counter_read(&metrics->writes[i]));
+    }
+    (void)fprintf(story, "; %d looks; pool: %u ready, %u leased, %u waiting\n",
+                  (int)wp_claim_rig_reconciles(&rig), pool.ready, pool.leased,
+                  pool.waiting);
+}
+
+static void
+tell_ready(const char *claim)
+{
+    (void)fprintf(story, "%s: %s %s \"%s\" of \"%s\"\n", claim,
+                  wp_claim_rig_ready(&rig, claim, "status"),
+                  wp_claim_rig_ready(&rig, claim, "reason"),
+                  wp_claim_rig_ready(&rig, claim, "message"),
+                  wp_claim_rig_sandbox(&rig, claim));
+}
+
+static void
+end(void)
+{
+    tell_numbers();
+    wp_claim_rig_fini(&rig);
+}
+
+/* All that is left, and the end of the life. */
+static void
+tell_end(void)
+{
+    static const enum wp_kind kinds[] = {WP_KIND_SANDBOX_CLAIM,
+                                         WP_KIND_SANDBOX};
+
+    tell_calls("at the end");
+    for (size_t k = 0; k < WP_ARRAY_LEN(kinds); k++) {
+        for (uint32_t i = 0; i < wp_recorder_objects(rig.api, kinds[k]); i++) {
+            wp_story_json(story, wp_kind_info(kinds[k])->kind,
+                          wp_recorder_object_at(rig.api, kinds[k], i));
+        }
+    }
+    end();
+}
+
+/* --- What happens --- */
+
+static void
+begin(uint32_t target)
+{
+    told = 0;
+    wp_claim_rig_init(&rig);
+    wp_claim_rig_start(&rig, target);
+}
+
+/* The same without Events. */
+static void
+begin_silent(uint32_t target)
+{
+    told = 0;
+    wp_claim_rig_init(&rig);
+    rig.parts.config.claim_events = false;
+    wp_claim_rig_start(&rig, target);
+}
+
+static void
+pass(int64_t ns, int steps)
+{
+    for (int i = 0; i < steps; i++) {
+        wp_claim_rig_advance(&rig, ns / steps);
+    }
+}
+
+static void
+plan(enum wp_verb verb, enum wp_kind kind, const char *sub,
+     enum wp_status status, uint32_t times)
+{
+    wp_recorder_plan(
+        rig.api, &(struct wp_recorder_fault){.verb = verb,
+                                             .kind = kind,
+                                             .subresource = sub,
+                                             .status = status,
+                                             .times = times,
+                                             .message = "the server's words"});
+}
+
+static void
+merge(enum wp_kind kind, const char *name, const char *patch)
+{
+    (void)wp_recorder_merge(rig.api, kind, "ns", name, patch);
+    wp_claim_rig_settle(&rig);
+}
+
+/* v1alpha1: by its template. */
+static void
+claim_template(const char *name, const char *templ)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof text,
+                   "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\"},"
+                   "\"spec\":{\"warmPoolRef\":{\"name\":\"shadow-pool-%s\"}}}",
+                   name, templ);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM, text);
+    wp_claim_rig_settle(&rig);
+}
+
+static void
+put_pool(const char *name, const char *templ, const char *metadata)
+{
+    char text[512];
+
+    (void)snprintf(text, sizeof text,
+                   "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\"%s},"
+                   "\"spec\":{\"replicas\":0,\"sandboxTemplateRef\":{\"name\":"
+                   "\"%s\"}}}",
+                   name, metadata, templ);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_WARM_POOL, text);
+}
+
+#define READY(status, reason, at)                                              \
+    "{\"status\":{\"podIPs\":[\"10.1.1.1\"],\"conditions\":[{\"type\":"        \
+    "\"Ready\",\"status\":\"" status "\",\"reason\":\"" reason                 \
+    "\",\"message\":\"m\",\"lastTransitionTime\":\"" at "\"}]}}"
+
+static void
+warm(void)
+{
+    begin(2);
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_SANDBOX_CLAIM,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\",\"labels\":{"
+        "\"" WP_LABEL_CREATED_BY "\":\"python-client\"},\"annotations\":{"
+        "\"" WP_ANNOTATION_TRACE "\":\"00-4bf9-01\"}},\"spec\":{"
+        "\"warmPoolRef\":{\"name\":\"p\"},\"additionalPodMetadata\":{"
+        "\"labels\":{\"sandbox.users.io/team\":\"red\"},\"annotations\":{"
+        "\"example.com/x\":\"y\"}}}}");
+    wp_claim_rig_settle(&rig);
+    wp_claim_rig_claim(&rig, "b", NULL);
+    tell_calls("two claims");
+    merge(WP_KIND_SANDBOX, wp_claim_rig_sandbox(&rig, "a"),
+          READY("False", "DependenciesNotReady", "2026-01-01T00:00:09Z"));
+    tell_calls("the sandbox of one is not ready");
+    merge(WP_KIND_SANDBOX_CLAIM, "b",
+          "{\"metadata\":{\"labels\":{\"" WP_LABEL_CREATED_BY
+          "\":\"go-client\"}}}");
+    tell_calls("the other one has a creator");
+    merge(WP_KIND_SANDBOX_TEMPLATE, "t",
+          "{\"spec\":{\"podTemplate\":{\"metadata\":{\"labels\":{"
+          "\"of\":null,\"tier\":\"two\"}}}}}");
+    tell_calls("the template has other labels");
+    merge(WP_KIND_SANDBOX_TEMPLATE, "t",
+          "{\"spec\":{\"podTemplate\":{\"spec\":{\"nodeName\":\"n\"}}}}");
+    tell_end();
+}
+
+static void
+cold(void)
+{
+    begin(0);
+    wp_claim_rig_claim(
+        &rig, "a",
+        "\"additionalPodMetadata\":{\"labels\":{\"sandbox.users.io/team\":"
+        "\"red\"}}");
+    tell_calls("a claim of a pool of none");
+    wp_claim_rig_advance(&rig, 1250 * MS);
+    merge(WP_KIND_SANDBOX, "a",
+          READY("True", "DependenciesReady", "2026-01-01T00:00:05Z"));
+    tell_calls("its sandbox is ready");
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX, "ns", "a");
+    pass(2 * S, 20);
+    tell_end();
+}
+
+static void
+waiting(void)
+{
+    begin(1);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    wp_claim_rig_claim(&rig, "b", NULL);
+    wp_claim_rig_claim(&rig, "c", NULL);
+    pass(1999 * MS, 10);
+    tell_calls("until the grace is over");
+    assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
+    tell_calls("one more is ready");
+    pass(1 * S, 10);
+    tell_end();
+}
+
+static void
+conflicts(void)
+{
+    begin(2);
+    plan(WP_VERB_PATCH, WP_KIND_SANDBOX, NULL, WP_ABORTED, 12);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    tell_calls("each adoption meets another's write");
+    pass(2 * S, 20);
+    tell_calls("later");
+    plan(WP_VERB_PATCH, WP_KIND_SANDBOX_CLAIM, "status", WP_ABORTED, 12);
+    wp_claim_rig_claim(&rig, "b", NULL);
+    tell_calls("each status does");
+    pass(20 * S, 40);
+    tell_end();
+}
+
+/* Each answer to each write of a claim, warm and cold. */
+static void
+answers(void)
+{
+    static const enum wp_status statuses[] = {
+        WP_NOT_FOUND,        WP_ALREADY_EXISTS,     WP_PERMISSION_DENIED,
+        WP_INVALID_ARGUMENT, WP_RESOURCE_EXHAUSTED, WP_UNAVAILABLE,
+        WP_UNKNOWN_OUTCOME,  WP_FAILED_PRECONDITION};
+    static const struct {
+        uint32_t target;
+        enum wp_verb verb;
+        enum wp_kind kind;
+        const char *subresource;
+    } writes[] = {
+        {1, WP_VERB_PATCH, WP_KIND_SANDBOX, NULL},
+        {0, WP_VERB_POST, WP_KIND_SANDBOX, NULL},
+        {1, WP_VERB_PATCH, WP_KIND_SANDBOX_CLAIM, "status"},
+        {1, WP_VERB_PATCH, WP_KIND_SANDBOX_CLAIM, ""},
+    };
+
+    for (size_t w = 0; w < WP_ARRAY_LEN(writes); w++) {
+        for (size_t s = 0; s < WP_ARRAY_LEN(statuses); s++) {
+            begin_silent(writes[w].target);
+            (void)fprintf(story, "== answer %s to a write of %s\n",
+                          wp_status_text(statuses[s]),
+                          wp_kind_info(writes[w].kind)->kind);
+            plan(writes[w].verb, writes[w].kind, writes[w].subresource,
+                 statuses[s], 2);
+            wp_claim_rig_claim(&rig, "a", NULL);
+            tell_calls("a claim");
+            tell_ready("a");
+            pass(10 * S, 40);
+            tell_calls("at the end");
+            tell_ready("a");
+            rig.faults_may_stay = true;
+            end();
+        }
+    }
+}
+
+static void
+refused(void)
+{
+    begin(0);
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_SANDBOX_TEMPLATE,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"t\"},\"spec\":{"
+        "\"envVarsInjectionPolicy\":\"Allowed\",\"podTemplate\":{\"spec\":{"
+        "\"containers\":[{\"name\":\"main\",\"env\":[{\"name\":\"A\","
+        "\"value\":\"1\"}]}]}}}}");
+    wp_claim_rig_claim(&rig, "env-clash",
+                       "\"env\":[{\"name\":\"A\",\"value\":\"2\"}]");
+    wp_claim_rig_claim(
+        &rig, "volumes",
+        "\"volumeClaimTemplates\":[{\"metadata\":{\"name\":\"x\"}}]");
+    wp_claim_rig_claim(&rig, "label",
+                       "\"additionalPodMetadata\":{\"labels\":{\"x\":\"y\"}}");
+    tell_calls("claims that ask for too much");
+    merge(WP_KIND_SANDBOX_TEMPLATE, "t",
+          "{\"spec\":{\"envVarsInjectionPolicy\":null}}");
+    wp_claim_rig_claim(&rig, "env",
+                       "\"env\":[{\"name\":\"B\",\"value\":\"2\"}]");
+    tell_calls("no variables at all");
+    claim_template("missing", "nowhere");
+    put_pool("q", "nowhere", "");
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_SANDBOX_CLAIM,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"no-template\"},"
+        "\"spec\":{\"warmPoolRef\":{\"name\":\"q\"}}}");
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_SANDBOX_CLAIM,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"no-pool\"},"
+        "\"spec\":{\"warmPoolRef\":{\"name\":\"none\"}}}");
+    wp_claim_rig_settle(&rig);
+    tell_calls("pools and templates that are not there");
+    pass(120 * S, 60);
+    tell_end();
+}
+
+#define UNTIL(policy)                                                          \
+    "\"lifecycle\":{\"shutdownTime\":\"2026-01-01T00:01:00Z\","                \
+    "\"shutdownPolicy\":\"" policy "\"}"
+
+static void
+expiry(void)
+{
+    static const char *const specs[] = {UNTIL("Delete"), UNTIL("Retain"),
+                                        UNTIL("DeleteForeground")};
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(specs); i++) {
+        begin(1);
+        (void)wp_recorder_put(
+            rig.api, WP_KIND_SANDBOX,
+            "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"taken\"},"
+            "\"spec\":{}}");
+        wp_claim_rig_claim(&rig, "a", specs[i]);
+        wp_claim_rig_claim(&rig, "taken", specs[i]);
+        pass(59 * S, 59);
+        wp_claim_rig_claim(&rig, "waits", specs[i]);
+        tell_calls("before their time is over");
+        plan(WP_VERB_DELETE, WP_KIND_COUNT, NULL, WP_UNAVAILABLE, 1);
+        wp_claim_rig_advance(&rig, 1 * S);
+        tell_calls("when it is");
+        pass(10 * S, 40);
+        tell_end();
+    }
+}
+
+static void
+by_template(void)
+{
+    begin(2);
+    put_pool("before", "t", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"");
+    put_pool("else", "u", "");
+    put_pool("tenants", "t",
+             ",\"annotations\":{\"" WP_ANNOTATION_TENANT "\":\"x\"}");
+    put_pool("zero", "t", "");
+    wp_claim_rig_settle(&rig);
+    claim_template("a", "t");
+    tell_calls("of the pool that has some");
+    claim_template("b", "t");
+    claim_template("c", "t");
+    pass(3 * S, 30);
+    tell_end();
+}
+
+static void
+restart(void)
+{
+    begin(2);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    merge(WP_KIND_SANDBOX_TEMPLATE, "t",
+          "{\"spec\":{\"podTemplate\":{\"metadata\":{\"labels\":{"
+          "\"tier\":\"two\"}}}}}");
+    wp_claim_rig_restart(&rig);
+    told = 0;
+    wp_claim_rig_settle(&rig);
+    tell_calls("another process");
+    wp_claim_rig_unclaim(&rig, "a");
+    pass(1 * S, 10);
+    tell_end();
+}
+
+static void
+no_collector(void)
+{
+    told = 0;
+    wp_claim_rig_init(&rig);
+    rig.parts.config.gc = true;
+    wp_claim_rig_start(&rig, 1);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    tell_calls("a claim");
+    plan(WP_VERB_DELETE, WP_KIND_SANDBOX, NULL, WP_UNAVAILABLE, 2);
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "a");
+    pass(5 * S, 20);
+    tell_end();
+}
+
+static void
+claims_live_as_they_are_told(void **state)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } lives[] = {
+        {"warm", warm},       {"cold", cold},
+        {"waiting", waiting}, {"conflicts", conflicts},
+        {"answers", answers}, {"refused", refused},
+        {"expiry", expiry},   {"by template", by_template},
+        {"restart", restart}, {"no collector", no_collector},
+    };
+    char *text = NULL;
+    size_t len;
+
+    (void)state;
+    story = open_memstream(&text, &len);
+    assert_non_null(story);
+    for (size_t i = 0; i < WP_ARRAY_LEN(lives); i++) {
+        (void)fprintf(story, "=== %s\n", lives[i].name);
+        lives[i].run();
+    }
+    assert_int_equal(fclose(story), 0);
+    wp_story_compare(text, WP_TEST_STORY);
+    free(text);
+}
+
+int
+main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(claims_live_as_they_are_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
