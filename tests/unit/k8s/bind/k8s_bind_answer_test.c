@@ -72,6 +72,7 @@ what_it_says(void **state)
         assert_true(reads(cases[i].bytes, false));
         assert_int_equal(answer.status, cases[i].status);
         assert_int_equal(answer.lost, cases[i].lost);
+        assert_int_equal(answer.other, strstr(cases[i].bytes, " 409 ") != NULL);
         assert_string_equal(answer.reason, cases[i].reason);
     }
 }
@@ -154,6 +155,32 @@ without_end(void **state)
     assert_int_equal(strlen(answer.reason), WP_BIND_REASON_MAX);
 }
 
+/* Of a body without end as much is looked at as tells a reason, and no more. */
+static void
+long_bodies(void **state)
+{
+    static const char head[] = "HTTP/1.1 409 X\r\n\r\n{\"error\":\"no\"}";
+    enum {
+        LOOKED_AT = 4096,
+    };
+    static char bytes[WP_BIND_ANSWER_MAX];
+    size_t whole = strlen("HTTP/1.1 409 X\r\n\r\n") + LOOKED_AT;
+
+    (void)state;
+    memset(bytes, ' ', sizeof bytes - 1);
+    memcpy(bytes, head, sizeof head - 1);
+    bytes[whole - 1] = '\0';
+    assert_false(reads(bytes, false));
+    bytes[whole - 1] = ' ';
+    bytes[whole] = '\0';
+    assert_true(reads(bytes, false));
+    assert_string_equal(answer.reason, "binding: no");
+    bytes[whole] = '!';
+    bytes[whole + 1] = '\0';
+    assert_true(reads(bytes, false));
+    assert_string_equal(answer.reason, "binding: no");
+}
+
 int
 main(void)
 {
@@ -162,6 +189,7 @@ main(void)
         cmocka_unit_test(an_identity_is_confirmed),
         cmocka_unit_test(in_pieces),
         cmocka_unit_test(without_end),
+        cmocka_unit_test(long_bodies),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
