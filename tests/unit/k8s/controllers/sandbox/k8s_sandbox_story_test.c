@@ -1,0 +1,315 @@
+/* Whole lives of Sandboxes: each call, and what is left in the API server, as
+ * k8s_sandbox_story.txt has it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "k8s/objects/names.h"
+#include "tests/support/k8s/sandbox_rig.h"
+#include "tests/support/k8s/story.h"
+
+#define OWNED_BY(kind)                                                         \
+    "'ownerReferences':[{'apiVersion':'extensions.agents.x-k8s.io/v1beta1',"   \
+    "'kind':'" kind "','name':'o','uid':'" kind "-uid','controller':true}]"
+#define POOLED                                                                 \
+    "'labels':{'agents.x-k8s.io/warm-pool-sandbox':'pp',"                      \
+    "'agents.x-k8s.io/sandbox-template-ref-hash':'tt'},'annotations':{"        \
+    "'agents.x-k8s.io/pod-name':'s'}," OWNED_BY("SandboxWarmPool")
+#define OURS                                                                   \
+    "'ownerReferences':[{'apiVersion':'agents.x-k8s.io/v1beta1','kind':"       \
+    "'Sandbox','name':'s','uid':'su','controller':true}]"
+
+static struct sandbox_rig rig;
+static FILE *story;
+static uint32_t told;
+
+static void
+tell(const char *what)
+{
+    (void)fprintf(story, "-- %s\n", what);
+    told = wp_story_calls(story, rig.api, told);
+}
+
+static void
+begin(bool gc)
+{
+    told = 0;
+    sandbox_rig_init(&rig, gc);
+}
+
+static void
+end(void)
+{
+    static const enum wp_kind kinds[] = {WP_KIND_SANDBOX, WP_KIND_POD,
+                                         WP_KIND_SERVICE, WP_KIND_VOLUME_CLAIM};
+
+    tell("at the end");
+    for (size_t k = 0; k < WP_ARRAY_LEN(kinds); k++) {
+        for (uint32_t i = 0; i < wp_recorder_objects(rig.api, kinds[k]); i++) {
+            wp_story_json(story, wp_kind_info(kinds[k])->kind,
+                          wp_recorder_object_at(rig.api, kinds[k], i));
+        }
+    }
+    sandbox_rig_fini(&rig);
+}
+
+static void
+pass(int64_t ms, int steps)
+{
+    for (int i = 0; i < steps; i++) {
+        sandbox_rig_pass(&rig, ms / steps);
+    }
+}
+
+/* Everything that a Sandbox may have. */
+static void
+user(void)
+{
+    begin(false);
+    sandbox_rig_sandbox(
+        &rig, "'labels':{'l':'1'},'annotations':{'a':'2'}",
+        "'service':true,'volumeClaimTemplates':[{'metadata':{'name':'data',"
+        "'labels':{'v':'3'}},'spec':{'accessModes':['ReadWriteOnce']}}]");
+    tell("a Sandbox of a user, with a volume and a Service");
+    sandbox_rig_pass(&rig, 1010);
+    tell("a second later");
+    sandbox_rig_pod_ready(&rig, "s");
+    tell("its Pod is ready");
+    sandbox_rig_merge(&rig, WP_KIND_SANDBOX, "s",
+                      "{'spec':{'podTemplate':{'metadata':{'labels':{'l':'2'},"
+                      "'annotations':{'n':'1'}}}}}");
+    tell("it has other metadata");
+    sandbox_rig_merge(&rig, WP_KIND_SANDBOX, "s", "{'spec':{'service':false}}");
+    tell("it wants no Service");
+    sandbox_rig_merge(&rig, WP_KIND_SANDBOX, "s",
+                      "{'spec':{'operatingMode':'Suspended'}}");
+    pass(5000, 5);
+    tell("it is suspended");
+    sandbox_rig_merge(&rig, WP_KIND_SANDBOX, "s",
+                      "{'spec':{'operatingMode':'Running'}}");
+    sandbox_rig_pod_ready(&rig, "s");
+    pass(5000, 5);
+    end();
+}
+
+static void
+pooled(void)
+{
+    begin(false);
+    sandbox_rig_sandbox(&rig, POOLED, "");
+    sandbox_rig_merge(&rig, WP_KIND_POD, "s",
+                      "{'spec':{'nodeName':'node-1'},'status':{'conditions':["
+                      "{'type':'PodScheduled','status':'True'}]}}");
+    sandbox_rig_pass(&rig, 29000);
+    tell("a pool's is made");
+    sandbox_rig_pod_ready(&rig, "s");
+    tell("it is ready");
+    sandbox_rig_merge(
+        &rig, WP_KIND_SANDBOX, "s",
+        "{'metadata':{'labels':{'agents.x-k8s.io/"
+        "warm-pool-sandbox':null}," OWNED_BY(
+            "SandboxClaim") "},'spec':{'podTemplate':{'metadata':{'labels':"
+                            "{'team':'t'}}}}}");
+    tell("it is claimed");
+    sandbox_rig_merge(&rig, WP_KIND_POD, "s",
+                      "{'status':{'phase':'Failed','conditions':[{'type':"
+                      "'Ready','status':'False'}]}}");
+    pass(5000, 5);
+    tell("its Pod has failed");
+    wp_recorder_remove(rig.api, WP_KIND_POD, "n", "s");
+    pass(5000, 5);
+    end();
+}
+
+static void
+unschedulable(void)
+{
+    begin(false);
+    sandbox_rig_sandbox(&rig, "", "");
+    sandbox_rig_merge(&rig, WP_KIND_POD, "s",
+                      "{'status':{'conditions':[{'type':'PodScheduled',"
+                      "'status':'False','reason':'Unschedulable','message':"
+                      "'0/3 nodes'}]}}");
+    pass(60000, 60);
+    end();
+}
+
+static void
+expiry(void)
+{
+    static const char *const policies[] = {"Retain", "Delete"};
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(policies); i++) {
+        char spec[256];
+
+        begin(false);
+        (void)snprintf(spec, sizeof spec,
+                       "'service':true,'shutdownTime':'2026-01-01T00:01:00Z',"
+                       "'shutdownPolicy':'%s'",
+                       policies[i]);
+        sandbox_rig_sandbox(&rig, "", spec);
+        sandbox_rig_pod_ready(&rig, "s");
+        pass(59990, 10);
+        tell("before its time is over");
+        sandbox_rig_pass(&rig, 10);
+        tell("when it is");
+        pass(10000, 20);
+        end();
+    }
+}
+
+static void
+strangers(void)
+{
+    begin(false);
+    sandbox_rig_put(&rig, WP_KIND_POD,
+                    "{'metadata':{'name':'s','namespace':'n','uid':'p1'},"
+                    "'spec':{}}");
+    sandbox_rig_put(&rig, WP_KIND_SERVICE,
+                    "{'metadata':{'name':'s','namespace':'n','uid':'v1'},"
+                    "'spec':{}}");
+    sandbox_rig_sandbox(&rig, "", "'service':true");
+    pass(5000, 5);
+    tell("a Pod and a Service of its name are nobody's");
+    wp_recorder_remove(rig.api, WP_KIND_POD, "n", "s");
+    wp_recorder_remove(rig.api, WP_KIND_SERVICE, "n", "s");
+    pass(60000, 60);
+    end();
+}
+
+static void
+several(void)
+{
+    begin(false);
+    sandbox_rig_put(&rig, WP_KIND_POD,
+                    "{'metadata':{'name':'x','namespace':'n','uid':'p1'," OURS
+                    "},'spec':{}}");
+    sandbox_rig_put(&rig, WP_KIND_POD,
+                    "{'metadata':{'name':'y','namespace':'n','uid':'p2'," OURS
+                    "},'spec':{}}");
+    sandbox_rig_sandbox(&rig, "", "");
+    pass(5000, 5);
+    tell("two Pods are its own");
+    wp_recorder_remove(rig.api, WP_KIND_POD, "n", "x");
+    pass(60000, 60);
+    tell("one is");
+    sandbox_rig_merge(&rig, WP_KIND_SANDBOX, "s",
+                      "{'spec':{'operatingMode':'Suspended'}}");
+    pass(5000, 5);
+    end();
+}
+
+static void
+collected(void)
+{
+    begin(true);
+    sandbox_rig_sandbox(
+        &rig, "",
+        "'service':true,'volumeClaimTemplates':[{'metadata':{'name':'data'},"
+        "'spec':{}}]");
+    sandbox_rig_pod_ready(&rig, "s");
+    tell("a Sandbox");
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX, "n", "s");
+    pass(5000, 20);
+    end();
+}
+
+static void
+tell_ready(void)
+{
+    (void)fprintf(story, "%s; Ready: \"%s\" \"%s\"\n", sandbox_rig_writes(&rig),
+                  sandbox_rig_condition(&rig, "Ready"),
+                  sandbox_rig_message(&rig, "Ready"));
+}
+
+/* Each answer to each write. */
+static void
+answers(void)
+{
+    static const enum wp_status statuses[] = {
+        WP_NOT_FOUND,         WP_ALREADY_EXISTS,   WP_ABORTED,
+        WP_PERMISSION_DENIED, WP_INVALID_ARGUMENT, WP_RESOURCE_EXHAUSTED,
+        WP_UNAVAILABLE,       WP_UNKNOWN_OUTCOME,  WP_FAILED_PRECONDITION};
+    static const struct {
+        enum wp_verb verb;
+        enum wp_kind kind;
+        const char *subresource;
+    } writes[] = {
+        {WP_VERB_POST, WP_KIND_POD, NULL},
+        {WP_VERB_POST, WP_KIND_SERVICE, NULL},
+        {WP_VERB_POST, WP_KIND_VOLUME_CLAIM, NULL},
+        {WP_VERB_PATCH, WP_KIND_SANDBOX, ""},
+        {WP_VERB_PATCH, WP_KIND_SANDBOX, "status"},
+    };
+
+    for (size_t w = 0; w < WP_ARRAY_LEN(writes); w++) {
+        for (size_t s = 0; s < WP_ARRAY_LEN(statuses); s++) {
+            begin(false);
+            (void)fprintf(
+                story, "== answer %s to a write of %s/%s\n",
+                wp_status_text(statuses[s]), wp_kind_info(writes[w].kind)->kind,
+                writes[w].subresource != NULL ? writes[w].subresource : "");
+            wp_recorder_plan(rig.api, &(struct wp_recorder_fault){
+                                          .verb = writes[w].verb,
+                                          .kind = writes[w].kind,
+                                          .subresource = writes[w].subresource,
+                                          .status = statuses[s],
+                                          .times = 1,
+                                          .message = "the server's words"});
+            sandbox_rig_sandbox(
+                &rig, "",
+                "'service':true,'volumeClaimTemplates':[{'metadata':{'name':"
+                "'data'},'spec':{}}]");
+            tell_ready();
+            pass(60000, 120);
+            tell_ready();
+            sandbox_rig_fini(&rig);
+        }
+    }
+}
+
+static void
+sandboxes_live_as_they_are_told(void **state)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } lives[] = {
+        {"user", user},
+        {"pooled", pooled},
+        {"unschedulable", unschedulable},
+        {"expiry", expiry},
+        {"strangers", strangers},
+        {"several", several},
+        {"collected", collected},
+        {"answers", answers},
+    };
+    char *text = NULL;
+    size_t len;
+
+    (void)state;
+    story = open_memstream(&text, &len);
+    assert_non_null(story);
+    for (size_t i = 0; i < WP_ARRAY_LEN(lives); i++) {
+        (void)fprintf(story, "=== %s\n", lives[i].name);
+        lives[i].run();
+    }
+    assert_int_equal(fclose(story), 0);
+    wp_story_compare(text, WP_TEST_STORY);
+    free(text);
+}
+
+int
+main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sandboxes_live_as_they_are_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
