@@ -86,6 +86,13 @@ trimming(void **state)
         assert_int_equal(ok, rows[i].token != NULL);
         assert_true(!ok || wp_str_is(out, rows[i].token));
     }
+    /* A NUL is no space. */
+    for (size_t i = 0; i < 2; i++) {
+        static const char bytes[] = {'\0', 'a', '\0'};
+        struct wp_str out;
+
+        assert_false(wp_token_trim((struct wp_str){bytes + i, 2}, &out));
+    }
 }
 
 /* Another file is seen a second later at the latest, while requests are made;

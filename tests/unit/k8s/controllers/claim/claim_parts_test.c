@@ -479,6 +479,18 @@ expiry_is_the_earlier(void **state)
     view.shutdown_wall_ms = 0;
     view.ttl_after_finished_s = 4;
     assert_int_equal(wp_claim_expires_wall_ms(&view), 5000);
+    /* The longest that counts, and what is longer. */
+    view.ttl_after_finished_s = INT64_MAX / 2000 - 1;
+    assert_int_equal(wp_claim_expires_wall_ms(&view),
+                     1000 + (INT64_MAX / 2000 - 1) * 1000);
+    view.ttl_after_finished_s = INT64_MAX / 2000;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), 1000 + INT64_MAX / 2);
+    view.finished.transition_wall_ms = INT64_MAX / 2 - 1;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), INT64_MAX - 2);
+    view.finished.transition_wall_ms = INT64_MAX / 2;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), INT64_MAX);
+    view.finished.transition_wall_ms = 0;
+    assert_int_equal(wp_claim_expires_wall_ms(&view), INT64_MAX);
 }
 
 /* --- Status --- */

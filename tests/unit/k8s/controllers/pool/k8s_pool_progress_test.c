@@ -58,7 +58,8 @@ tear_down(void **state)
 
 /* Returns the reason of the event that it led to; "" when there was none. */
 static const char *
-tell(struct world *world, int number, enum wp_pool_hindrance hindrance)
+tell_words(struct world *world, int number, enum wp_pool_hindrance hindrance,
+           const char *words)
 {
     uint32_t before =
         wp_recorder_count(world->api, WP_VERB_WRITES, WP_KIND_EVENT);
@@ -71,7 +72,7 @@ tell(struct world *world, int number, enum wp_pool_hindrance hindrance)
                    "{'name': 't'}}}",
                    number, number);
     pool = wp_test_object(WP_KIND_SANDBOX_WARM_POOL, text);
-    wp_pool_progress_report(world->progress, pool, hindrance, "words");
+    wp_pool_progress_report(world->progress, pool, hindrance, words);
     wp_object_unref(pool);
     (void)wp_recorder_run(world->api);
     if (wp_recorder_count(world->api, WP_VERB_WRITES, WP_KIND_EVENT) ==
@@ -81,6 +82,12 @@ tell(struct world *world, int number, enum wp_pool_hindrance hindrance)
     return wp_recorded_text(
         wp_recorder_last(world->api, WP_VERB_POST, WP_KIND_EVENT), "reason",
         NULL);
+}
+
+static const char *
+tell(struct world *world, int number, enum wp_pool_hindrance hindrance)
+{
+    return tell_words(world, number, hindrance, "words");
 }
 
 /* Only changes are told, and what is in the way is one of them. */
@@ -97,6 +104,35 @@ changes_are_told(void **state)
     assert_string_equal(tell(world, 1, WP_POOL_PROGRESSING),
                         "WarmPoolProgressing");
     assert_string_equal(tell(world, 1, WP_POOL_PROGRESSING), "");
+}
+
+static const char *
+last_note(struct world *world)
+{
+    return wp_recorded_text(
+        wp_recorder_last(world->api, WP_VERB_POST, WP_KIND_EVENT), "note",
+        NULL);
+}
+
+/* Something else in the way is told in its own words; of the same thing only
+ * the template's words count. */
+static void
+another_hindrance_is_told(void **state)
+{
+    struct world *world = *state;
+
+    (void)tell_words(world, 1, WP_POOL_UNSCHEDULABLE, "no room");
+    assert_string_equal(last_note(world), "no room");
+    assert_string_equal(
+        tell_words(world, 1, WP_POOL_UNSCHEDULABLE, "still no room"), "");
+    assert_string_equal(last_note(world), "no room");
+    (void)tell_words(world, 1, WP_POOL_FAILING, "they fail");
+    assert_string_equal(last_note(world), "they fail");
+    (void)tell_words(world, 1, WP_POOL_BAD_TEMPLATE, "bad");
+    assert_string_equal(last_note(world), "bad");
+    assert_string_equal(tell_words(world, 1, WP_POOL_BAD_TEMPLATE, "bad"), "");
+    (void)tell_words(world, 1, WP_POOL_BAD_TEMPLATE, "worse");
+    assert_string_equal(last_note(world), "worse");
 }
 
 /* A pool of the same name that is made anew begins anew. */
@@ -135,6 +171,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(changes_are_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_hindrance_is_told, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bounded, set_up, tear_down),
     };
