@@ -346,6 +346,8 @@ restart(int replicas)
 static void
 leases_are_rebuilt_from_their_notes(void **state)
 {
+    struct wp_claim_info first;
+    struct wp_claim_info info;
     struct wp_claim held;
     struct wp_claim again;
     char name[WP_SANDBOX_NAME_MAX + 1];
@@ -357,12 +359,24 @@ leases_are_rebuilt_from_their_notes(void **state)
                      WP_OK); /* For an hour. */
     (void)snprintf(name, sizeof name, "%s", held.grant.sandbox);
     wp_cluster_rig_settle(&rig);
+    assert_int_equal(
+        wp_pools_get(rig.pools, WP_STR("team"), WP_STR("job-1"), &first),
+        WP_OK);
     rig.offset_ns += 1800 * S;
     renew(&held, 3600 * S);
     for (int i = 0; i < 5; i++) {
         uint32_t objects;
 
         restart(2);
+        assert_int_equal(
+            wp_pools_get(rig.pools, WP_STR("team"), WP_STR("job-1"), &info),
+            WP_OK);
+        assert_int_equal(info.granted_wall_ms, first.granted_wall_ms);
+        assert_string_equal(info.tenant, "team");
+        assert_string_equal(info.pool, "p");
+        assert_string_equal(info.pool_namespace, "ns");
+        assert_string_equal(info.sandbox, name);
+        assert_false(info.lost);
         objects = wp_cluster_rig_objects(&rig);
         assert_int_equal(wp_cluster_rig_stats(&rig).leased, 1);
         assert_int_equal(wp_cluster_rig_claim(&rig, &again, "job-1", "team"),

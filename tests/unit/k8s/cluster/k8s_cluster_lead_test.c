@@ -192,6 +192,53 @@ a_lease_that_is_refused_is_told_each_minute(void **state)
     end();
 }
 
+static uint32_t begun;
+static uint32_t ended;
+
+static void
+on_leading(void *ctx, bool leads)
+{
+    assert_ptr_equal(ctx, &cluster);
+    begun += leads;
+    ended += !leads;
+}
+
+/* Its end is told once, and only of what had begun. */
+static void
+what_served_serves_no_more(void **state)
+{
+    static const struct {
+        bool activating;
+        bool serving;
+    } cases[] = {{false, false}, {true, false}, {false, true}};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        begin(true);
+        win();
+        begun = ended = 0;
+        cluster.parts.core.ctx = &cluster;
+        cluster.parts.core.on_leading = on_leading;
+        cluster.parts.active = true;
+        cluster.activating = cases[i].activating;
+        cluster.serving = cases[i].serving;
+        atomic_store_explicit(&cluster.leads, cases[i].serving,
+                              memory_order_release);
+        for (int times = 0; times < 2; times++) {
+            wp_cluster_deactivate(&cluster);
+            assert_false(cluster.parts.active);
+            assert_false(cluster.activating);
+            assert_false(cluster.serving);
+            assert_false(cluster.active);
+            assert_false(
+                atomic_load_explicit(&cluster.leads, memory_order_acquire));
+            assert_int_equal(begun, 0);
+            assert_int_equal(ended, cases[i].serving ? 1 : 0);
+        }
+        end();
+    }
+}
+
 int
 main(void)
 {
@@ -200,6 +247,7 @@ main(void)
         cmocka_unit_test(others_are_told_what_it_serves),
         cmocka_unit_test(without_an_election_all_may_go),
         cmocka_unit_test(a_lease_that_is_refused_is_told_each_minute),
+        cmocka_unit_test(what_served_serves_no_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,22 @@ taking_lost(void **state)
     assert_true(rig->all[0].led);
 }
 
+/* The first read that nobody answers is done again. */
+static void
+read_lost(void **state)
+{
+    struct election_rig *rig = *state;
+
+    election_rig_start(rig, 0);
+    rig->all[0].api.fate = ELECTION_LATE;
+    election_rig_advance(rig, 500 * WP_NS_PER_MS);
+    assert_false(rig->all[0].led);
+    assert_int_equal(rig->all[0].api.sent, 1);
+    rig->all[0].api.fate = ELECTION_SERVED;
+    election_rig_advance(rig, 3 * WP_NS_PER_S);
+    assert_true(rig->all[0].led);
+}
+
 /* A leader that hears nothing stops by itself, before anybody else begins; the
  * checks in advance see to the order. */
 static void
@@ -258,11 +274,11 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         ELECTION_TEST(answer_lost), ELECTION_TEST(renewal_lost),
-        ELECTION_TEST(taking_lost), ELECTION_TEST(cut_off),
-        ELECTION_TEST(late_loop),   ELECTION_TEST(forbidden),
-        ELECTION_TEST(touched),     ELECTION_TEST(taken),
-        ELECTION_TEST(deleted),     ELECTION_TEST(long_claim),
-        ELECTION_TEST(storm),
+        ELECTION_TEST(taking_lost), ELECTION_TEST(read_lost),
+        ELECTION_TEST(cut_off),     ELECTION_TEST(late_loop),
+        ELECTION_TEST(forbidden),   ELECTION_TEST(touched),
+        ELECTION_TEST(taken),       ELECTION_TEST(deleted),
+        ELECTION_TEST(long_claim),  ELECTION_TEST(storm),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

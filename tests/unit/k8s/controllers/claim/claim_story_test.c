@@ -379,12 +379,19 @@ expiry(void)
 static void
 by_template(void)
 {
+    char name[16];
+
     begin(2);
-    put_pool("before", "t", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"");
+    /* However they are walked, one of each comes before the pool. */
+    for (int i = 0; i < 8; i++) {
+        (void)snprintf(name, sizeof name, "leaves%d", i);
+        put_pool(name, "t", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"");
+        (void)snprintf(name, sizeof name, "zero%d", i);
+        put_pool(name, "t", "");
+    }
     put_pool("else", "u", "");
     put_pool("tenants", "t",
              ",\"annotations\":{\"" WP_ANNOTATION_TENANT "\":\"x\"}");
-    put_pool("zero", "t", "");
     wp_claim_rig_settle(&rig);
     claim_template("a", "t");
     tell_calls("of the pool that has some");

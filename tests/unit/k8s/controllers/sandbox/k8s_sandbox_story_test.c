@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "k8s/controllers/sandbox/controller.h"
 #include "k8s/objects/names.h"
 #include "tests/support/k8s/sandbox_rig.h"
 #include "tests/support/k8s/story.h"
@@ -205,6 +206,113 @@ several(void)
 }
 
 static void
+put_owned(enum wp_kind kind, const char *name, const char *more)
+{
+    char text[512];
+
+    (void)snprintf(
+        text, sizeof text,
+        "{'metadata':{'name':'%s','namespace':'n','uid':'%s-uid'%s," OURS
+        "},'spec':{}}",
+        name, name, more);
+    sandbox_rig_put(&rig, kind, text);
+}
+
+/* Its end, with Pods of any name, some of which are going by themselves. */
+static void
+several_expire(void)
+{
+    begin(false);
+    for (int i = 0; i < 6; i++) {
+        const char name[] = {(char)('a' + i), '\0'};
+
+        put_owned(WP_KIND_POD, name,
+                  i % 3 == 0 ? ",'deletionTimestamp':'2026-01-01T00:00:00Z'"
+                             : "");
+    }
+    sandbox_rig_sandbox(&rig, "",
+                        "'shutdownTime':'2026-01-01T00:00:30Z',"
+                        "'shutdownPolicy':'Retain'");
+    pass(29990, 10);
+    tell("before its time is over");
+    pass(10000, 40);
+    end();
+}
+
+/* One Pod is named, another one has the Sandbox's name. */
+static void
+named(void)
+{
+    begin(false);
+    put_owned(WP_KIND_POD, "s", "");
+    put_owned(WP_KIND_POD, "other", "");
+    sandbox_rig_sandbox(
+        &rig, "'annotations':{'agents.x-k8s.io/pod-name':'other'}", "");
+    pass(5000, 5);
+    tell("both are its own");
+    wp_recorder_remove(rig.api, WP_KIND_POD, "n", "other");
+    pass(5000, 5);
+    tell("one of its name is left");
+    sandbox_rig_put(&rig, WP_KIND_POD,
+                    "{'metadata':{'name':'s','namespace':'n','uid':'x-uid'},"
+                    "'spec':{}}");
+    put_owned(WP_KIND_POD, "third", "");
+    pass(5000, 5);
+    tell("that is nobody's, and a third one its own");
+    end();
+}
+
+static void
+volume(void)
+{
+    begin(false);
+    sandbox_rig_sandbox(
+        &rig, "",
+        "'volumeClaimTemplates':[{'metadata':{'name':'data'},'spec':{}}]");
+    sandbox_rig_pod_ready(&rig, "s");
+    pass(5000, 5);
+    tell("a Sandbox with a volume");
+    sandbox_rig_merge(&rig, WP_KIND_VOLUME_CLAIM, "data-s",
+                      "{'metadata':{'ownerReferences':null}}");
+    pass(5000, 5);
+    tell("its claim is nobody's any more");
+    sandbox_rig_merge(&rig, WP_KIND_VOLUME_CLAIM, "data-s",
+                      "{'metadata':{'labels':{'x':'y'}," OURS "}}");
+    pass(5000, 5);
+    tell("it is its own again");
+    wp_recorder_remove(rig.api, WP_KIND_VOLUME_CLAIM, "n", "data-s");
+    pass(5000, 5);
+    end();
+}
+
+/* What was left behind while nobody led. */
+static void
+orphans(void)
+{
+    static const enum wp_kind kinds[] = {WP_KIND_POD, WP_KIND_SERVICE,
+                                         WP_KIND_VOLUME_CLAIM};
+
+    begin(true);
+    wp_sandbox_controller_ops.deactivate(rig.controller);
+    for (int i = 0; i < 6; i++) {
+        char text[256];
+
+        (void)snprintf(
+            text, sizeof text,
+            "{'metadata':{'name':'p%d','namespace':'n','uid':'p%d-uid',"
+            "'ownerReferences':[{'apiVersion':'agents.x-k8s.io/v1beta1',"
+            "'kind':'Sandbox','name':'s%d','uid':'su%d','controller':true}]},"
+            "'spec':{}}",
+            i, i, i / 2, i / 2);
+        sandbox_rig_put(&rig, kinds[i % 3], text);
+    }
+    tell("while nobody leads");
+    wp_sandbox_controller_ops.activate(rig.controller);
+    pass(5000, 20);
+    end();
+}
+
+static void
 collected(void)
 {
     begin(true);
@@ -286,6 +394,10 @@ sandboxes_live_as_they_are_told(void **state)
         {"expiry", expiry},
         {"strangers", strangers},
         {"several", several},
+        {"several expire", several_expire},
+        {"named", named},
+        {"volume", volume},
+        {"orphans", orphans},
         {"collected", collected},
         {"answers", answers},
     };
