@@ -117,7 +117,6 @@ wp_build_container(struct wp_decode *d, const struct wp_yaml *node, void *out)
                               " needs beside it");
     }
     b->has_container = true;
-    b->program = &b->container;
     return WP_DECODE_MAP(d, node, fields, b);
 }
 

@@ -360,8 +360,8 @@ static bool
 check_head(struct wp_decode *d, const struct wp_yaml *root)
 {
     static const struct wp_field fields[] = {
-        {"apiVersion", WP_FIELD_PLAIN, true, NULL, NULL},
-        {"kind", WP_FIELD_PLAIN, true, NULL, NULL},
+        WP_PLAIN("apiVersion"), /* Looked at before, as the next. */
+        WP_PLAIN("kind"),
         {"metadata", WP_FIELD_PLAIN, true, NULL, NULL},
         {"spec", WP_FIELD_PLAIN, true, NULL, NULL},
         WP_PLAIN("status"), /* An API server's own. */

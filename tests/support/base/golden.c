@@ -15,6 +15,20 @@ enum {
     FILE_MAX = 1 << 20,
 };
 
+void
+golden_add(struct golden *golden, const char *fmt, ...)
+{
+    size_t room = sizeof golden->text - golden->len;
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(golden->text + golden->len, room, fmt, ap);
+    va_end(ap);
+    assert_true(n >= 0 && (size_t)n < room);
+    golden->len += (size_t)n;
+}
+
 char *
 golden_read(const char *path)
 {
@@ -22,7 +36,7 @@ golden_read(const char *path)
     char *text = calloc(1, FILE_MAX);
 
     if (file == NULL || text == NULL) {
-        fail_msg("%s cannot be read", path);
+        fail_msg("%s cannot be read; WP_WRITE_OUTPUT=1 writes it", path);
     }
     assert_true(fread(text, 1, FILE_MAX, file) < FILE_MAX);
     assert_int_equal(fclose(file), 0);

@@ -13,7 +13,7 @@
 #include "tests/support/local/manifest_text.h"
 
 enum {
-    TEXT_CAP = 1 << 20
+    TEXT_CAP = 1 << 21
 };
 
 static char text[TEXT_CAP];
@@ -153,6 +153,285 @@ test_most_in_a_template(void **state)
     }
 }
 
+/* --- How long texts may be, and how large numbers --- */
+
+#define CONFIG "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+#define TEMPLATE                                                               \
+    "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"                         \
+    "kind: SandboxTemplate\n"
+#define SPEC                                                                   \
+    "spec: {podTemplate: {spec: {containers: [{image: host, command: "         \
+    "[a], ports: [{containerPort: 1}]}]}}}\n"
+
+static void
+test_longest_texts(void **state)
+{
+    static const struct row rows[] = {
+        {TEMPLATE "metadata: {name: a", "a", "}\n" SPEC, 62,
+         "metadata: name: a DNS name of at most 63 characters was expected, "
+         "not 'aaaa"},
+        {TEMPLATE "metadata: {name: a, namespace: a", "a", "}\n" SPEC, 62,
+         "metadata: namespace: a DNS label was expected, not 'aaaa"},
+        {"apiVersion: v1\nkind: Secret\nmetadata: {name: a", "a.a", "}\n", 84,
+         "metadata.name: at most 253 bytes were expected"},
+        {BEFORE_COMMAND "        command: [a]\n        workingDir: /", "a",
+         "\n", 254, "workingDir: at most 255 bytes were expected"},
+        {MANIFEST_HEAD
+         "      containers:\n      - ports: [{containerPort: 1}]\n"
+         "        command: [a]\n        image: ",
+         "a", "\n", 255, "image: at most 255 bytes were expected"},
+        {MANIFEST_HEAD "      containers:\n      - {command: [a], image: host, "
+                       "ports: [{containerPort: 1, name: ",
+         "a", "}]}\n", 63, "ports[0].name: at most 63 bytes were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "        readinessProbe: {httpGet: {port: 8080, path: /",
+         "a", "}}\n", 1023, "path: at most 1024 bytes were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER "        env: [{name: ", "a", "}]\n",
+         255, "env[0].name: at most 255 bytes were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER "        env: [{name: a, value: ",
+         "a", "}]\n", 65536, "env[0].value: at most 65536 bytes were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "        env: [{name: a, valueFrom: {secretKeyRef: {optional: true, "
+         "key: k, name: ",
+         "a", "}}}]\n", 253, "name: at most 253 bytes were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "        env: [{name: a, valueFrom: {secretKeyRef: {optional: true, "
+         "name: k, key: ",
+         "a", "}}}]\n", 253, "key: at most 253 bytes were expected"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        check(&rows[i]);
+    }
+}
+
+static void
+test_longest_lists_and_texts_of_volumes(void **state)
+{
+    static const struct row rows[] = {
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "      volumes: [{emptyDir: {}, name: ",
+         "a", "}]\n", 63, "volumes[0].name: at most 63 bytes were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "        volumeMounts: [{name: v, mountPath: /",
+         "a", "}]\n      volumes: [{name: v, emptyDir: {}}]\n", 254,
+         "mountPath: at most 255 bytes were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "        volumeMounts: [{name: v, mountPath: /v, subPath: ",
+         "a",
+         "}]\n      volumes: [{name: v, configMap: {name: c, optional: "
+         "true}}]\n",
+         255, "subPath: at most 255 bytes were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "      volumes: [{name: v, configMap: {optional: true, name: ",
+         "a", "}}]\n", 253, "configMap.name: at most 253 bytes were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "      volumes: [{name: v, secret: {secretName: s, items: [{path: a, "
+         "key: ",
+         "a", "}]}}]\n", 253, "items[0].key: at most 253 bytes were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "      volumes: [{name: v, secret: {secretName: s, items: [{key: a, "
+         "path: ",
+         "a", "}]}}]\n", 255, "items[0].path: at most 255 bytes were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "      volumes: [{name: v, secret: {secretName: s, items: [",
+         "{key: a, path: p%d}, ", "]}}]\n", 128,
+         "items[128]: at most 128 were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "      initContainers: [{image: host, command: [a], name: ",
+         "a", "}]\n", 63, "initContainers[0].name: at most 63 bytes"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER "      initContainers:\n",
+         "      - {name: i%d, image: host, command: [a]}\n", "", 16,
+         "initContainers[16]: at most 16 were expected"},
+        {MANIFEST_HEAD "      containers:\n      - image: host\n"
+                       "        command: [a]\n        ports:\n",
+         "        - {containerPort: 1, name: p%d}\n", "", 32,
+         "ports[32]: at most 32 were expected"},
+        {CONFIG "data: {", "a", ": x}\n", 253,
+         "a key of letters, digits, '-', '_' and '.' was expected, at most 253 "
+         "of them"},
+        {CONFIG "data: {b: \"1234567890\", a: \"", "aaaaaaaa", "aaaaaa\"}\n",
+         131070, "data.a: at most 1048576 bytes in all were expected"},
+        {MANIFEST_HEAD MANIFEST_CONTAINER
+         "        readinessProbe: {exec: {command: [",
+         "a,", "]}}\n", 256, "command[256]: at most 256 were expected"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        check(&rows[i]);
+    }
+}
+
+#define LIMIT(name, value)                                                     \
+    MANIFEST_HEAD MANIFEST_CONTAINER "        resources: {limits: {" name      \
+                                     ": " value "}}\n"
+#define TIMEOUT(value)                                                         \
+    MANIFEST_HEAD MANIFEST_CONTAINER "        readinessProbe: {exec: "         \
+                                     "{command: [a]}, timeoutSeconds: " value  \
+                                     "}\n"
+#define PORT(value)                                                            \
+    MANIFEST_HEAD "      containers: [{image: host, command: [a], ports: "     \
+                  "[{containerPort: " value "}]}]\n"
+#define PROBE_PORT(value)                                                      \
+    MANIFEST_HEAD "      containers: [{image: host, command: [a], "            \
+                  "readinessProbe: {tcpSocket: {port: " value "}}}]\n"
+#define DIVISOR(value)                                                         \
+    LIMIT("cpu", "1")                                                          \
+    "        env: [{name: A, valueFrom: {resourceFieldRef: {resource: "        \
+    "limits.cpu, divisor: " value "}}}]\n"
+#define SIZE_LIMIT(value)                                                      \
+    MANIFEST_HEAD MANIFEST_CONTAINER                                           \
+        "      volumes: [{name: v, emptyDir: {sizeLimit: " value "}}]\n"
+#define MODE(value)                                                            \
+    MANIFEST_HEAD MANIFEST_CONTAINER "      volumes: [{name: v, secret: "      \
+                                     "{secretName: s, defaultMode: " value     \
+                                     "}}]\n"
+
+static void
+test_least_and_largest_numbers(void **state)
+{
+    static const struct {
+        const char *text;
+        bool read;
+    } rows[] = {
+        {LIMIT("cpu", "1m"), true},
+        {LIMIT("cpu", "0.9m"), true},
+        {LIMIT("cpu", "0"), false},
+        {LIMIT("cpu", "1000"), true},
+        {LIMIT("cpu", "1000001m"), false},
+        {LIMIT("cpu", "1k"), true},
+        {LIMIT("memory", "4096"), true},
+        {LIMIT("memory", "4095"), false},
+        {LIMIT("memory", "4097"), true},
+        {LIMIT("memory", "9x"), false},
+        {LIMIT("memory", "5000x"), false},
+        {SIZE_LIMIT("4096"), true},
+        {SIZE_LIMIT("4095"), false},
+        {TIMEOUT("1"), true},
+        {TIMEOUT("3600"), true},
+        {TIMEOUT("0"), false},
+        {TIMEOUT("3601"), false},
+        {PORT("1"), true},
+        {PORT("65535"), true},
+        {PORT("0"), false},
+        {PORT("65536"), false},
+        {PROBE_PORT("1"), true},
+        {PROBE_PORT("65535"), true},
+        {PROBE_PORT("0"), false},
+        {PROBE_PORT("65536"), false},
+        {DIVISOR("1m"), true},
+        {DIVISOR("0"), false},
+        {DIVISOR("[]"), false},
+        {MODE("0"), true},
+        {MODE("0777"), true},
+        {MODE("01000"), false},
+        {MODE("511"), true},
+        {MODE("512"), false},
+        {MODE("0o777"), true},
+        {MODE("0o1000"), false},
+        {MODE("-1"), false},
+        {MODE("+1"), false},
+        {MODE("0o"), false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct wp_manifest *manifest;
+        struct wp_err err;
+
+        if ((manifest_text_read(&manifest, rows[i].text, &err) == WP_OK) !=
+            rows[i].read) {
+            fail_msg("%s%s", rows[i].text, err.msg);
+        }
+        wp_manifest_destroy(manifest);
+    }
+}
+
+/* A path that is too long to show ends where it still fits. */
+static void
+test_longest_path_in_a_message(void **state)
+{
+    (void)state;
+    for (int n = 142; n <= 145; n++) {
+        struct wp_manifest *manifest;
+        struct wp_err err;
+        char expected[400];
+        char key[200];
+
+        memset(key, 'k', sizeof key);
+        (void)sprintf(text,
+                      TEMPLATE
+                      "metadata:\n  name: a\n  labels:\n    %.*s: 1\n" SPEC,
+                      n, key);
+        assert_int_equal(manifest_text_read(&manifest, text, &err),
+                         WP_INVALID_ARGUMENT);
+        (void)sprintf(expected,
+                      "f.yaml:6: SandboxTemplate: metadata.labels%s%.*s: a "
+                      "string was expected, not a whole number; put quotes "
+                      "around 1",
+                      n <= 143 ? "." : "", n <= 143 ? n : 0, key);
+        expected[sizeof err.msg - 1] = '\0';
+        assert_string_equal(err.msg, expected);
+        wp_manifest_destroy(manifest);
+    }
+}
+
+/* The last note says that there are more. */
+static void
+test_most_notes(void **state)
+{
+    static const char last[] = "further notes are left out";
+
+    (void)state;
+    for (int n = 1023; n <= 1025; n++) {
+        const struct row row = {"", "---\n#%d\nkind: Namespace\n", "", 0, ""};
+        struct wp_manifest *manifest = wp_manifest_create();
+        struct wp_err err;
+        size_t len;
+
+        assert_non_null(manifest);
+        fill(&row, n < 1024 ? n : 1024);
+        assert_int_equal(
+            wp_manifest_add_bytes(manifest, "f", wp_str_from(text), &err),
+            WP_OK);
+        if (n > 1024) {
+            fill(&row, 1);
+            /* Its note is not that of the other file. */
+            assert_int_equal(
+                wp_manifest_add_bytes(manifest, "g", wp_str_from(text), &err),
+                WP_OK);
+        }
+        len = wp_manifest_notes_count(manifest);
+        assert_int_equal(len, n < 1024 ? n : 1024);
+        assert_int_equal(strcmp(wp_manifest_note(manifest, len - 1), last) == 0,
+                         n >= 1024);
+        assert_null(wp_manifest_note(manifest, len));
+        wp_manifest_destroy(manifest);
+    }
+}
+
+static void
+test_same_note_is_kept_once(void **state)
+{
+    static const char namespace_[] = "kind: Namespace\n";
+    struct wp_manifest *manifest = wp_manifest_create();
+    struct wp_err err;
+
+    (void)state;
+    assert_non_null(manifest);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            wp_manifest_add_bytes(manifest, "f", wp_str_from(namespace_), &err),
+            WP_OK);
+        assert_int_equal(wp_manifest_notes_count(manifest), 1);
+        assert_string_equal(wp_manifest_note(manifest, 0),
+                            "f:1: Namespace: ignored on one machine");
+    }
+    wp_manifest_destroy(manifest);
+}
+
 /* More than one file has documents. */
 static void
 check_objects(const char *each, const char *words)
@@ -201,6 +480,12 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_most_in_a_template),
         cmocka_unit_test(test_most_objects),
+        cmocka_unit_test(test_longest_texts),
+        cmocka_unit_test(test_longest_lists_and_texts_of_volumes),
+        cmocka_unit_test(test_least_and_largest_numbers),
+        cmocka_unit_test(test_longest_path_in_a_message),
+        cmocka_unit_test(test_most_notes),
+        cmocka_unit_test(test_same_note_is_kept_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

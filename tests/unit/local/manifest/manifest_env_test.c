@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "local/manifest/manifest.h"
+#include "tests/support/base/golden.h"
 
 #define OBJECTS                                                                \
     "---\n"                                                                    \
@@ -192,6 +193,8 @@ static const struct {
 static void
 test_mistakes_are_told(void **state)
 {
+    static struct golden golden;
+
     (void)state;
     for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
         struct wp_err err;
@@ -203,8 +206,10 @@ test_mistakes_are_told(void **state)
             fail_msg("%s: %s", mistakes[i].env, err.msg);
         }
         assert_null(strstr(err.msg, "geheim"));
+        golden_add(&golden, "%s\n", err.msg);
         wp_manifest_destroy(manifest);
     }
+    golden_compare(golden.text, WP_TEST_GOLDEN "/env_mistakes.txt");
 }
 
 /* As far as one can tell: with the Secret's name in it, it would be too long. */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/base/golden.h"
 #include "tests/support/base/temp_dir.h"
 #include "tests/support/local/manifest_text.h"
 
@@ -454,9 +455,12 @@ static const struct {
      "'gvisor', or none for bubblewrap, was expected, not 'kata'"},
 };
 
+/* Each by its words, and all of them whole in golden/mistakes.txt. */
 static void
 test_mistakes_are_told(void **state)
 {
+    static struct golden golden;
+
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(mistakes); i++) {
         struct wp_manifest *manifest;
@@ -469,8 +473,10 @@ test_mistakes_are_told(void **state)
             fail_msg("case %zu: status %d, '%s' does not say '%s'", i,
                      (int)status, err.msg, mistakes[i].words);
         }
+        golden_add(&golden, "%s\n", err.msg);
         wp_manifest_destroy(manifest);
     }
+    golden_compare(golden.text, WP_TEST_GOLDEN "/mistakes.txt");
 }
 
 /* --- Bounds --- */

@@ -315,6 +315,45 @@ test_mounts_that_inits_only_read(void **state)
     wp_manifest_destroy(manifest);
 }
 
+/* An init container sees a part of a volume where the container does. */
+static void
+test_same_place_is_the_same_part(void **state)
+{
+    static const struct {
+        const char *own;
+        const char *init;
+        bool read;
+    } rows[] = {{"", "", true},
+                {", subPath: a", ", subPath: a", true},
+                {", subPath: a", ", subPath: b", false},
+                {", subPath: a", "", false},
+                {"", ", subPath: a", false}};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct wp_manifest *manifest;
+        struct wp_err err;
+        char text[2048];
+
+        (void)snprintf(
+            text, sizeof text,
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: "
+            "x, b: z}}\n---\n" MANIFEST_HEAD MANIFEST_CONTAINER
+            "        volumeMounts: [{name: c, mountPath: /c%s}]\n"
+            "      initContainers: [{name: i, image: host, command: [a], "
+            "volumeMounts: [{name: c, mountPath: /c%s}]}]\n"
+            "      volumes: [{name: c, configMap: {name: c}}]\n",
+            rows[i].own, rows[i].init);
+        if ((manifest_text_read(&manifest, text, &err) == WP_OK) !=
+                rows[i].read ||
+            (!rows[i].read &&
+             strstr(err.msg, "another volume is mounted at /c") == NULL)) {
+            fail_msg("row %zu: '%s'", i, err.msg);
+        }
+        wp_manifest_destroy(manifest);
+    }
+}
+
 static void
 test_ports(void **state)
 {
@@ -492,6 +531,7 @@ main(void)
         cmocka_unit_test(test_inits_are_read),
         cmocka_unit_test(test_template_that_is_never_bound),
         cmocka_unit_test(test_mounts_that_inits_only_read),
+        cmocka_unit_test(test_same_place_is_the_same_part),
         cmocka_unit_test(test_ports),
         cmocka_unit_test(test_pool_is_read),
         cmocka_unit_test(test_security_and_notes),
