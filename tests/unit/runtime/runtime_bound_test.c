@@ -15,12 +15,16 @@
 #include "runtime/exec/environment.h"
 #include "tests/support/base/temp_dir.h"
 
-static char dir[64];
+enum {
+    ENV_BYTES_MAX = 1 << 20,
+};
+
+static char dir[512];
 
 static void
 put(const char *name, const char *bytes, size_t len)
 {
-    char path[128];
+    char path[600];
     FILE *file;
 
     (void)snprintf(path, sizeof path, "%s/%s", dir, name);
@@ -51,6 +55,7 @@ static void
 test_bound(void **state)
 {
     static const char env[] = "WP_A=1\0WP_B=x=y\nz\0WP_EMPTY=\0NOTHING\0=odd";
+    static char much[ENV_BYTES_MAX + 1];
     struct wp_environment environment;
     struct stat folder;
     struct stat own;
@@ -66,7 +71,11 @@ test_bound(void **state)
     put("cwd", "/no/such/folder", 15);
     assert_int_equal(wp_bound_folder(7), 7);
 
-    put("env", env, sizeof env);
+    /* As much as is taken, and one byte more. */
+    memcpy(much, env, sizeof env);
+    put("env", much, sizeof much);
+    assert_int_equal(count("WP_A=old"), 1);
+    put("env", much, ENV_BYTES_MAX);
     assert_int_equal(count("WP_A=1"), 1);
     assert_int_equal(count("WP_A=old"), 0);
     assert_int_equal(count("WP_B=x=y\nz"), 1);
