@@ -260,11 +260,82 @@ each_row_of_the_table(void **state)
     compare(seen);
 }
 
+/* A record of a sandbox that nobody has heard of: is it refused? */
+static void
+expect_refused(const struct wp_lease_record *record, bool refused,
+               const char *what)
+{
+    static uint8_t serial;
+    struct wp_lease_record one = *record;
+    uint64_t before = wp_pools_records_refused(b.pools);
+    uint64_t more;
+
+    memset(one.uid, ++serial, sizeof one.uid);
+    (void)snprintf(one.claim_id, sizeof one.claim_id, "of-%u", serial);
+    wp_pools_on_record(b.pools, &one);
+    more = wp_pools_records_refused(b.pools) - before;
+    if (more != (refused ? 1 : 0)) {
+        fail_msg("%s: %s", what, refused ? "taken" : "refused");
+    }
+}
+
+static void
+records_that_are_of_no_use_are_counted(void **state)
+{
+    struct wp_lease_record record;
+    struct wp_lease_record one;
+    uint32_t taken;
+
+    (void)state;
+    (void)replica_set_up_shared(NULL);
+    replica_history_max = 0;
+    replica_open(&a, 0, 1, true);
+    replica_settle(&a);
+    replica_open(&b, 1, 1, false);
+    replica_settle_both(&a, &b);
+    record = begin(&b, READY);
+    record.state = WP_RECORD_HELD;
+    record.fence = 3;
+    record.deadline_wall_ms = WP_WALL_NEVER_MS;
+    one = record;
+    strcpy(one.pool, "q");
+    expect_refused(&one, true, "another pool");
+    one.state = WP_RECORD_NONE;
+    expect_refused(&one, false, "nothing, of another pool");
+    one = record;
+    strcpy(one.pool_namespace, "other");
+    expect_refused(&one, true, "another namespace");
+    one = record;
+    one.sandbox[0] ^= 1;
+    expect_refused(&one, true, "a name that is not the pool's");
+    one = record;
+    one.endpoint[0] = '\0';
+    expect_refused(&one, true, "held, without an endpoint");
+    one.state = WP_RECORD_OPEN;
+    expect_refused(&one, true, "open, without an endpoint");
+    one.state = WP_RECORD_LOST;
+    expect_refused(&one, false, "lost, without an endpoint");
+    one.state = WP_RECORD_ENDED;
+    expect_refused(&one, false, "ended, without an endpoint");
+    /* Until all slots are in use. */
+    for (taken = replica_stats(&b).ready + replica_stats(&b).leased +
+                 replica_stats(&b).dying;
+         taken < SLOTS; taken++) {
+        expect_refused(&record, false, "there is a slot");
+    }
+    assert_int_equal(replica_stats(&b).leased, SLOTS - 2);
+    expect_refused(&record, true, "no slot is left");
+    expect_refused(&record, true, "no slot is left");
+    replica_close(&b);
+    replica_close(&a);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_row_of_the_table),
+        cmocka_unit_test(records_that_are_of_no_use_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -209,6 +209,8 @@ scales_to_zero_and_back(void **state)
 
     (void)state;
     wp_rig_init(&rig, 64, 0, &spec);
+    /* Its store keeps nothing: nothing is left to be saved. */
+    assert_true(wp_pools_learned_saved(rig.pools));
     assert_int_equal(wp_rig_stats(&rig).spec.target, 0);
     assert_int_equal(wp_rig_stats(&rig).ready, 0);
     /* It misses, and that is what brings the first sandbox. */
@@ -506,6 +508,15 @@ restart_remembers_the_hand(void **state)
     replica_policy = policy_of(2, 12);
     replica_open(&a, 0, 5, true);
     replica_settle(&a);
+    assert_int_not_equal(replica_stats(&a).scale.reason, WP_SCALE_BY_HAND);
+    /* Then the call's number is forgotten, too, whatever was declared. */
+    assert_int_equal(wp_pools_set_target(a.pools, 0, 9, &err), WP_OK);
+    replica_settle(&a);
+    replica_close(&a);
+    replica_policy = policy_of(3, 12);
+    replica_open(&a, 0, 5, true);
+    replica_settle(&a);
+    assert_int_equal(replica_stats(&a).replicas, 5);
     assert_int_not_equal(replica_stats(&a).scale.reason, WP_SCALE_BY_HAND);
     replica_close(&a);
 }
