@@ -351,6 +351,53 @@ a_repeat_is_not_shown_what_is_over(void **state)
     replica_close(&a);
 }
 
+/* The store tells of a lease, which ends before a repeat of its claim can be
+ * shown it: the store is asked again, and the claim is a new one. */
+static void
+a_repeat_is_not_shown_what_ends_meanwhile(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim first;
+    struct wp_rig_claim second;
+    bool released = false;
+
+    (void)state;
+    replica_history_max = 0;
+    replica_open(&a, 0, 3, true);
+    replica_open(&b, 1, 3, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &first, "c1"), WP_OK);
+    replica_store.ports[1].n_feed = 0;
+    replica_store.ports[1].later = true;
+    wp_rig_claim_init(&second, "c1", "", 60 * WP_NS_PER_S, 0);
+    assert_int_equal(wp_pools_claim(b.pools, &second.claim), WP_PENDING);
+    for (int i = 0; i < 30 && second.answers == 0; i++) {
+        const struct wp_linked_message *kept = replica_store.ports[1].kept;
+
+        if (kept != NULL && !released &&
+            wp_lease_op_of(replica_store.ports[1].kept)->kind ==
+                WP_LEASE_RENEW) {
+            assert_int_equal(replica_change(&a, &first, false, NULL), WP_OK);
+            replica_settle(&a);
+            released = true;
+        }
+        (void)wp_model_answer(&replica_store, 1);
+        (void)wp_pools_run(b.pools);
+    }
+    assert_true(released);
+    assert_int_equal(second.answers, 1);
+    assert_int_equal(second.claim.status, WP_OK);
+    assert_false(second.claim.replayed);
+    assert_string_not_equal(second.claim.grant.sandbox,
+                            first.claim.grant.sandbox);
+    replica_store.ports[1].later = false;
+    (void)wp_model_answer(&replica_store, 1);
+    replica_settle_both(&a, &b);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 /* A follower that missed how a lease ended asks, once it should long be
  * over. */
 static void
@@ -462,6 +509,8 @@ main(void)
         cmocka_unit_test_setup(what_is_past_its_deadline_in_the_store_is_over,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_repeat_is_not_shown_what_is_over,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_repeat_is_not_shown_what_ends_meanwhile,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_follower_asks_for_what_should_be_over,
                                replica_set_up_shared),
