@@ -11,6 +11,7 @@
 struct wp_model_store replica_store;
 struct wp_clock_manual replica_clock;
 struct wp_scale_policy replica_policy;
+uint32_t replica_wakes;
 struct wp_err replica_unlearned;
 size_t replica_history_max;
 bool replica_holds;
@@ -20,6 +21,7 @@ static void
 wake(void *ctx)
 {
     (void)ctx;
+    replica_wakes++;
 }
 
 static void

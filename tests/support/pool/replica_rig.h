@@ -43,6 +43,8 @@ extern size_t replica_history_max;
 /* Processes that are opened from now on offer what records say is idle only once
  * it is seen; set_up clears it. */
 extern bool replica_holds;
+/* How often control of any of them was woken. */
+extern uint32_t replica_wakes;
 /* What the core said of snapshots that it could not read or write, latest
  * last. */
 extern struct wp_err replica_unlearned;

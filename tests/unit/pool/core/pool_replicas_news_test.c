@@ -298,6 +298,7 @@ what_is_past_its_deadline_in_the_store_is_over(void **state)
     struct replica a;
     struct replica b;
     uint32_t commits;
+    uint32_t wakes;
 
     (void)state;
     replica_open(&a, 0, 2, true);
@@ -307,7 +308,9 @@ what_is_past_its_deadline_in_the_store_is_over(void **state)
     replica_settle_both(&a, &b);
     wp_clock_manual_advance(&replica_clock, 60 * WP_NS_PER_S);
     memcpy(renew.token, c.claim.grant.token, sizeof renew.token);
+    wakes = replica_wakes;
     assert_int_equal(wp_pools_renew(b.pools, &renew), WP_PENDING);
+    assert_true(replica_wakes > wakes); /* Control has the store asked. */
     commits = replica_store.ports[1].commits;
     for (int i = 0; i < 5; i++) {
         (void)wp_pools_run(b.pools);
