@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pool/scale/reservation.h"
 #include "tests/support/pool/scaler_world.h"
 
 /* Announced demand: ordered a lead time ahead, used up as it comes, given up
@@ -150,6 +151,99 @@ bad_reservations(void **state)
     wp_scaler_destroy(w.scaler);
 }
 
+static void
+expect_due(const struct wp_reservations *all, int64_t wall_ns, int64_t ahead_ns,
+           uint32_t due, int64_t changes_ns)
+{
+    int64_t changes_at_ns;
+
+    assert_int_equal(
+        wp_reservations_due(all, wall_ns, ahead_ns, &changes_at_ns), due);
+    assert_int_equal(changes_at_ns, changes_ns);
+}
+
+/* To the nanosecond: from when to when each counts, which is used first, and
+ * when it goes. */
+static void
+bounds_in_time(void **state)
+{
+    static const struct wp_scale_reservation a = {"a", 5, 5, 100, 200};
+    static const struct wp_scale_reservation b = {"b", 7, 7, 150, 180};
+    struct wp_reservations all;
+
+    (void)state;
+    wp_reservations_init(&all);
+    expect_due(&all, 0, 10, 0, WP_TIME_NEVER);
+    assert_int_equal(wp_reservations_add(&all, &a, NULL), WP_OK);
+    assert_int_equal(wp_reservations_add(&all, &b, NULL), WP_OK);
+    expect_due(&all, 89, 10, 0, 90);
+    expect_due(&all, 90, 10, 5, 140);
+    expect_due(&all, 139, 10, 5, 140);
+    expect_due(&all, 140, 10, 12, 180);
+    expect_due(&all, 179, 10, 12, 180);
+    expect_due(&all, 180, 10, 5, 200);
+    expect_due(&all, 199, 10, 5, 200);
+    expect_due(&all, 200, 10, 0, WP_TIME_NEVER);
+    expect_due(&all, 0, INT64_MAX, 12, 180);
+    /* None before its time; then the one that ends first. */
+    assert_int_equal(wp_reservations_use(&all, 89, 10, 3), 0);
+    assert_int_equal(wp_reservations_use(&all, 90, 10, 3), 3);
+    assert_int_equal(all.all[0].left, 2);
+    assert_int_equal(wp_reservations_use(&all, 140, 10, 8), 8);
+    assert_int_equal(all.all[1].left, 0);
+    assert_int_equal(all.all[0].left, 1);
+    assert_int_equal(wp_reservations_use(&all, 200, 10, 8), 0);
+    assert_int_equal(wp_reservations_use(&all, 199, 10, 8), 1);
+    expect_due(&all, 199, 10, 0, 200);
+    wp_reservations_expire(&all, 179);
+    assert_int_equal(all.n, 2);
+    wp_reservations_expire(&all, 180);
+    assert_int_equal(all.n, 1);
+    assert_string_equal(all.all[0].id, "a");
+    assert_int_equal(all.next_end_ns, 200);
+    wp_reservations_expire(&all, 200);
+    assert_int_equal(all.n, 0);
+    assert_int_equal(all.next_end_ns, WP_TIME_NEVER);
+    wp_reservations_fini(&all);
+}
+
+/* As many as there may be, and each is found again. */
+static void
+as_many_as_there_may_be(void **state)
+{
+    struct wp_reservations all;
+    struct wp_scale_reservation one = {"", 1, 1, 100, 200};
+    struct wp_err err;
+
+    (void)state;
+    wp_reservations_init(&all);
+    for (int i = 0; i < WP_SCALE_RESERVATIONS_MAX; i++) {
+        (void)snprintf(one.id, sizeof one.id, "r%d", i);
+        assert_int_equal(wp_reservations_add(&all, &one, &err), WP_OK);
+        assert_int_equal(wp_reservations_add(&all, &one, &err), WP_OK);
+        assert_int_equal(all.n, i + 1);
+    }
+    one.n = 2;
+    assert_int_equal(wp_reservations_add(&all, &one, &err), WP_ALREADY_EXISTS);
+    assert_string_equal(err.msg, "reservation 'r255' exists with other "
+                                 "numbers: cancel it first, or take another "
+                                 "id");
+    strcpy(one.id, "r");
+    assert_int_equal(wp_reservations_add(&all, &one, &err),
+                     WP_RESOURCE_EXHAUSTED);
+    assert_string_equal(err.msg, "the pool has 256 reservations already, the "
+                                 "most it can have");
+    assert_int_equal(wp_reservations_remove(&all, WP_STR("r")), WP_NOT_FOUND);
+    assert_int_equal(wp_reservations_remove(&all, WP_STR("r2555")),
+                     WP_NOT_FOUND);
+    assert_int_equal(wp_reservations_remove(&all, WP_STR("r255")), WP_OK);
+    assert_int_equal(wp_reservations_remove(&all, WP_STR("r0")), WP_OK);
+    assert_int_equal(all.n, 254);
+    assert_string_equal(all.all[0].id, "r1");
+    assert_string_equal(all.all[253].id, "r254");
+    wp_reservations_fini(&all);
+}
+
 int
 main(void)
 {
@@ -158,6 +252,8 @@ main(void)
         cmocka_unit_test(reservation_ends_unbraked),
         cmocka_unit_test(reservation_relies_on_stock),
         cmocka_unit_test(bad_reservations),
+        cmocka_unit_test(bounds_in_time),
+        cmocka_unit_test(as_many_as_there_may_be),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
