@@ -146,7 +146,11 @@ a_named_tenant_may_wait_less(void **state)
     assert_int_equal(c->claim.quota, WP_QUOTA_WAITING);
     assert_int_equal(c->claim.quota_max, 1);
     assert_int_equal(tenant("a").quota.waiters_max, 1);
+    assert_int_equal(tenant("a").refused_total, 1);
+    assert_int_equal(tenant("a").waiting, 1);
     assert_int_equal(claim_of("b", 30 * S)->answers, 0);
+    assert_int_equal(tenant("b").quota.waiters_max, 256);
+    assert_int_equal(tenant("b").refused_total, 0);
     assert_int_equal(claim_of("b", 30 * S)->answers, 0);
     wp_rig_advance(&rig, 31 * S);
     wp_rig_fini(&rig);
@@ -165,6 +169,7 @@ the_rate_is_held_and_says_when(void **state)
     assert_int_equal(served_of("a", 9), 5);
     c = claim_of("a", 0);
     assert_int_equal(c->claim.quota, WP_QUOTA_RATE);
+    assert_int_equal(c->claim.quota_max, 30);
     assert_int_equal(c->claim.retry_after_ns, 2 * S);
     /* A repeat is none more. */
     assert_int_equal(wp_rig_claim(&rig, &claims[0]), WP_OK);

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "pool/claims/claim_table.h"
 #include "pool/lease_store.h"
 #include "pool/table/pools.h"
 #include "tests/support/pool/pool_rig.h"
@@ -499,186 +498,15 @@ each_event_wakes_control(void **state)
     wakes = rig.wakes;
     wp_pools_end(rig.pools, ref);
     assert_int_equal(rig.wakes, wakes + 1);
+    /* One that waited leaves room for another. */
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 0, NULL), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(claim(&c[0], "c", 10 * S), WP_PENDING);
+    wp_rig_settle(&rig);
+    wakes = rig.wakes;
+    assert_true(wp_pools_cancel(rig.pools, &c[0].claim));
+    assert_int_equal(rig.wakes, wakes + 1);
     wp_rig_fini(&rig);
-}
-
-/* --- Names --- */
-
-static void
-only_the_name_of_a_held_sandbox_is_found(void **state)
-{
-    static const char *const others[] = {
-        "",
-        "p",
-        "p-",
-        "bbbbbbb",
-        "bbbbbbbb",
-        "p-bbbbbbbb",
-        "p-aaaaaaaa",
-        "p-bbbbbbbbb",
-        "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
-        "nnnnnnnnnnn"};
-    struct wp_rig_claim c;
-    struct wp_claim_info info;
-    char name[WP_SANDBOX_NAME_MAX + 2];
-
-    (void)state;
-    start(2, 8, WP_FAKE_READY_NEXT_TURN);
-    assert_int_equal(claim(&c, "a", 0), WP_OK);
-    for (size_t i = 0; i < WP_ARRAY_LEN(others); i++) {
-        assert_int_equal(
-            wp_pools_find_sandbox(rig.pools, wp_str_from(others[i]), &info),
-            WP_NOT_FOUND);
-    }
-    (void)snprintf(name, sizeof name, "%s", c.claim.grant.sandbox);
-    assert_int_equal(wp_pools_find_sandbox(rig.pools, wp_str_from(name), &info),
-                     WP_OK);
-    assert_string_equal(info.sandbox, name);
-    assert_string_equal(info.claim_id, "a");
-    assert_string_equal(info.tenant, "team-a");
-    assert_string_equal(info.pool, "p");
-    name[0] = 'q';
-    assert_int_equal(wp_pools_find_sandbox(rig.pools, wp_str_from(name), &info),
-                     WP_NOT_FOUND);
-    name[0] = 'p';
-    assert_int_equal(wp_rig_release(&rig, &c, NULL), WP_OK);
-    assert_int_equal(wp_pools_find_sandbox(rig.pools, wp_str_from(name), &info),
-                     WP_NOT_FOUND);
-    wp_rig_fini(&rig);
-}
-
-/* --- The end --- */
-
-static void
-pools_of_a_daemon_that_stops_take_no_claims(void **state)
-{
-    (void)state;
-    for (int leave = 0; leave < 2; leave++) {
-        struct wp_pool_spec spec;
-        struct wp_rig_claim c;
-        uint32_t index = 0;
-        struct wp_pool_stats stats;
-
-        start(1, 8, WP_FAKE_READY_NEXT_TURN);
-        if (leave != 0) {
-            wp_pools_leave(rig.pools, false);
-        } else {
-            wp_pools_stop(rig.pools);
-        }
-        wp_pool_spec_init(&spec);
-        (void)snprintf(spec.name, sizeof spec.name, "late");
-        spec.target = 1;
-        assert_int_equal(wp_pools_add(rig.pools, &spec, &index, NULL), WP_OK);
-        wp_rig_settle(&rig);
-        wp_pools_stats(rig.pools, index, &stats);
-        assert_true(stats.draining);
-        assert_int_equal(stats.created_total, 0);
-        wp_rig_claim_init(&c, "a", "", 0, 10 * S);
-        c.claim.pool = WP_STR("late");
-        assert_int_equal(wp_rig_claim(&rig, &c), WP_UNAVAILABLE);
-        assert_string_equal(c.claim.reason, "the pool is draining");
-        wp_rig_fini(&rig);
-    }
-}
-
-/* --- What is refused --- */
-
-static void
-a_pool_is_refused_in_words(void **state)
-{
-    static const char ttl[] = "pool 'late': ttl: 1 s <= default <= max <= 30 "
-                              "days expected";
-    static const char waits[] = "pool 'late': ready-within must be above 0, "
-                                "wait-max at most 10 min";
-    static const struct {
-        int64_t ttl_default_ns, ttl_max_ns, ready_within_ns, wait_max_ns;
-        uint32_t target;
-        const char *says; /* NULL: it is taken. */
-    } rows[] = {
-        {1 * S, 1 * S, 1, 0, 0, NULL},
-        {1 * S, WP_TTL_MAX_NS, 1, WP_WAIT_MAX_NS, WP_TARGET_MAX, NULL},
-        {1 * S - 1, 1 * S, 1, 0, 0, ttl},
-        {1 * S, WP_TTL_MAX_NS + 1, 1, 0, 0, ttl},
-        {2 * S, 2 * S - 1, 1, 0, 0, ttl},
-        {1 * S, 1 * S, 0, 0, 0, waits},
-        {1 * S, 1 * S, 1, -1, 0, waits},
-        {1 * S, 1 * S, 1, WP_WAIT_MAX_NS + 1, 0, waits},
-    };
-    struct wp_pool_spec spec;
-    struct wp_err err;
-    char says[sizeof err.msg];
-
-    (void)state;
-    start(1, 8, WP_FAKE_READY_NEXT_TURN);
-    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
-        uint32_t index;
-
-        err.msg[0] = '\0';
-        wp_pool_spec_init(&spec);
-        (void)snprintf(spec.name, sizeof spec.name, "late");
-        spec.ttl_default_ns = rows[i].ttl_default_ns;
-        spec.ttl_max_ns = rows[i].ttl_max_ns;
-        spec.ready_within_ns = rows[i].ready_within_ns;
-        spec.wait_max_ns = rows[i].wait_max_ns;
-        spec.target = rows[i].target;
-        spec.create_inflight_max = 1;
-        assert_int_equal(wp_pools_add(rig.pools, &spec, &index, &err),
-                         rows[i].says == NULL ? WP_OK : WP_INVALID_ARGUMENT);
-        assert_string_equal(err.msg, rows[i].says != NULL ? rows[i].says : "");
-        if (rows[i].says == NULL) {
-            wp_pools_remove(rig.pools, index);
-        }
-    }
-    wp_pool_spec_init(&spec);
-    (void)snprintf(spec.name, sizeof spec.name, "late");
-    spec.target = WP_TARGET_MAX + 1;
-    assert_int_equal(wp_pools_add(rig.pools, &spec, NULL, &err),
-                     WP_INVALID_ARGUMENT);
-    (void)snprintf(says, sizeof says,
-                   "pool 'late': target: at most %d expected, got %u",
-                   WP_TARGET_MAX, spec.target);
-    assert_string_equal(err.msg, says);
-    (void)snprintf(spec.name, sizeof spec.name, "Late");
-    assert_int_equal(wp_pools_add(rig.pools, &spec, NULL, &err),
-                     WP_INVALID_ARGUMENT);
-    assert_string_equal(err.msg, "pool 'default/Late': DNS names expected");
-    (void)snprintf(spec.name, sizeof spec.name, "late");
-    (void)snprintf(spec.pool_namespace, sizeof spec.pool_namespace, "-");
-    assert_int_equal(wp_pools_add(rig.pools, &spec, NULL, &err),
-                     WP_INVALID_ARGUMENT);
-    assert_string_equal(err.msg, "pool '-/late': DNS names expected");
-    wp_rig_fini(&rig);
-}
-
-static void
-a_size_is_refused_in_words(void **state)
-{
-    static const uint32_t rows[][2] = {
-        {0, 1}, {16777217, 16777217}, {2, 1}, {2, WP_CLAIMS_MAX + 1u}};
-
-    (void)state;
-    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
-        const struct wp_pools_config config = {
-            .slots_max = rows[i][0],
-            .claims_max = rows[i][1],
-            .clock = wp_clock_system(),
-        };
-        struct wp_err err = {.msg = ""};
-        char says[sizeof err.msg];
-
-        assert_null(wp_pools_create(&config, &err));
-        assert_int_equal(err.status, WP_INVALID_ARGUMENT);
-        if (i < 2) {
-            (void)snprintf(says, sizeof says,
-                           "slots_max: 1 to 16777216 expected, got %u",
-                           rows[i][0]);
-        } else {
-            (void)snprintf(says, sizeof says,
-                           "claims_max: 2 (slots_max) to %d expected, got %u",
-                           WP_CLAIMS_MAX, rows[i][1]);
-        }
-        assert_string_equal(err.msg, says);
-    }
 }
 
 int
@@ -694,10 +522,6 @@ main(void)
         cmocka_unit_test(what_could_not_be_destroyed_is_tried_again),
         cmocka_unit_test(an_outlook_counts_whoever_is_before),
         cmocka_unit_test(each_event_wakes_control),
-        cmocka_unit_test(only_the_name_of_a_held_sandbox_is_found),
-        cmocka_unit_test(pools_of_a_daemon_that_stops_take_no_claims),
-        cmocka_unit_test(a_pool_is_refused_in_words),
-        cmocka_unit_test(a_size_is_refused_in_words),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
