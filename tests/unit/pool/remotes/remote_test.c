@@ -157,13 +157,19 @@ test_words(void **state)
         {"https://h/a@u@v:.", "https://h/a", "u@v", ""},
         {"https://me@h/a", "https://me@h/a", "", ""},
     };
-    static const char *const bad[] = {"",
-                                      "a",
-                                      "https://h",
-                                      "https://h/a@",
-                                      "https://h/a@:d",
-                                      "https://h/a:",
-                                      "https://h/a@r:"};
+    static const char whole[] = "URL[@REF][:DIR] expected, with a URL as "
+                                "https://HOST/PATH";
+    static const char ref[] = "a branch, a tag or a commit expected behind '@'";
+    static const char dir[] = "a folder expected behind ':'";
+    static const char *const bad[][2] = {
+        {"", whole},
+        {"a", whole},
+        {"https://h", whole},
+        {"https://h/a@", ref},
+        {"https://h/a@:d", ref},
+        {"https://h/a:", dir},
+        {"https://h/a@r:", dir},
+    };
     struct wp_remote_word word;
     const char *why = "";
 
@@ -175,8 +181,8 @@ test_words(void **state)
         assert_true(wp_str_is(word.dir, rows[i][3]));
     }
     for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
-        assert_false(wp_remote_word_parse(bad[i], &word, &why));
-        assert_string_not_equal(why, "");
+        assert_false(wp_remote_word_parse(bad[i][0], &word, &why));
+        assert_string_equal(why, bad[i][1]);
     }
 }
 

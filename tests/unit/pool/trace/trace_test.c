@@ -102,6 +102,7 @@ test_steps_lie_in_their_trace(void **state)
 
     assert_true(wp_tracer_take(tracer, &out));
     assert_string_equal(out.name, "a");
+    assert_memory_equal(out.trace_id, client.trace_id, WP_TRACE_ID_LEN);
     assert_int_equal(out.begin_ns, 100);
     assert_int_equal(out.end_ns, 130);
     assert_memory_equal(out.parent_id, trace.span_id, WP_SPAN_ID_LEN);
@@ -117,6 +118,7 @@ test_steps_lie_in_their_trace(void **state)
     assert_memory_not_equal(out.span_id, trace.span_id, WP_SPAN_ID_LEN);
     assert_true(wp_tracer_take(tracer, &out));
     assert_string_equal(out.name, "all");
+    assert_memory_equal(out.trace_id, client.trace_id, WP_TRACE_ID_LEN);
     assert_int_equal(out.begin_ns, 100);
     assert_int_equal(out.end_ns, 200);
     assert_memory_equal(out.span_id, trace.span_id, WP_SPAN_ID_LEN);
@@ -182,6 +184,14 @@ test_texts_are_cut(void **state)
     memset(longer, 'x', sizeof longer);
     WP_SPAN_TEXT(span.pool, ((struct wp_str){longer, sizeof longer}));
     assert_int_equal(strlen(span.pool), WP_POOL_NAME_MAX);
+    for (size_t len = 0; len <= 5; len++) {
+        char out[] = "~~~~~~";
+
+        wp_span_text(out, 4, (struct wp_str){"abcde", len});
+        assert_int_equal(strlen(out), len < 4 ? len : 3);
+        assert_memory_equal(out, "abc", strlen(out));
+        assert_string_equal(out + 4, "~~");
+    }
     WP_SPAN_TEXT(span.pool, WP_STR(""));
     assert_string_equal(span.pool, "");
     WP_SPAN_TEXT(span.pool, ((struct wp_str){NULL, 0}));
