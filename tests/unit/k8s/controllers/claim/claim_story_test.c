@@ -381,7 +381,10 @@ by_template(void)
 {
     char name[16];
 
-    begin(2);
+    told = 0;
+    wp_claim_rig_init(&rig);
+    put_pool("early", "t", "");
+    wp_claim_rig_start(&rig, 2);
     /* However they are walked, one of each comes before the pool. */
     for (int i = 0; i < 8; i++) {
         (void)snprintf(name, sizeof name, "leaves%d", i);
