@@ -379,7 +379,7 @@ expiry(void)
 static void
 by_template(void)
 {
-    char name[16];
+    char name[32];
 
     told = 0;
     wp_claim_rig_init(&rig);
