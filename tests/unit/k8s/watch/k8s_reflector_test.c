@@ -344,6 +344,8 @@ pages_shrink_and_grow(void **state)
         assert_int_equal(asked()->limit, down[i]);
         if (i < WP_ARRAY_LEN(down) - 1) {
             refuse(WP_UNKNOWN_OUTCOME, 200);
+            /* No long pause, unless there is nothing left to shrink. */
+            assert_int_equal(reflector->failures, down[i] > 1 ? 1 : 2);
         }
     }
     for (size_t i = 0; i < WP_ARRAY_LEN(up); i++) {

@@ -625,7 +625,18 @@ series_are_bounded(void **state)
         sum += atomic_load(&metrics->creations[i].count);
     }
     assert_int_equal(sum, 2000);
-    assert_true(atomic_load(&metrics->latencies_len) <= WP_CLAIM_SERIES_MAX);
+    /* Of this kind one more than there is room for, for what does not fit. */
+    assert_int_equal(atomic_load(&metrics->latencies_len),
+                     WP_CLAIM_SERIES_MAX - 2 * WP_CLAIM_LATENCIES + 1);
+    assert_string_equal(
+        metrics->latencies[WP_CLAIM_SERIES_MAX - 2 * WP_CLAIM_LATENCIES].templ,
+        "other");
+    for (int what = 0; what < WP_CLAIM_LATENCIES; what++) {
+        wp_claim_metrics_took(metrics, (enum wp_claim_latency)what, "new",
+                              WP_LAUNCH_WARM, -1);
+    }
+    assert_int_equal(atomic_load(&metrics->latencies_len),
+                     WP_CLAIM_SERIES_MAX - 2 * WP_CLAIM_LATENCIES + 1);
     for (uint32_t i = 0; i < atomic_load(&metrics->latencies_len); i++) {
         for (uint32_t b = 0; b <= WP_CLAIM_LATENCY_BUCKETS; b++) {
             count += atomic_load(&metrics->latencies[i].bucket[b]);

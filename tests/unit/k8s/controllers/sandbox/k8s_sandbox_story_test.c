@@ -85,6 +85,10 @@ user(void)
                       "{'spec':{'podTemplate':{'metadata':{'labels':{'l':'2'},"
                       "'annotations':{'n':'1'}}}}}");
     tell("it has other metadata");
+    sandbox_rig_merge(&rig, WP_KIND_SANDBOX, "s",
+                      "{'spec':{'podTemplate':{'spec':{'containers':[{'name':"
+                      "'main'}]}}}}");
+    tell("it has no ports any more");
     sandbox_rig_merge(&rig, WP_KIND_SANDBOX, "s", "{'spec':{'service':false}}");
     tell("it wants no Service");
     sandbox_rig_merge(&rig, WP_KIND_SANDBOX, "s",
