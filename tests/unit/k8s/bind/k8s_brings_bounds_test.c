@@ -138,7 +138,7 @@ all_that_there_may_be(void **state)
                   WP_ANNOTATION_CLAIM_FILES,
                   "{\"a/b\": \"text\", \"c\": {\"contentBase64\": "
                   "\"aGFsbG8=\", \"mode\": \"0755\"}, \"d\": {\"content\": "
-                  "\"\", \"mode\": \"7\"}}",
+                  "\"more\", \"mode\": \"7\"}}",
                   WP_ANNOTATION_CLAIM_SECRETS,
                   "{\"T\": {\"name\": \"s\", \"key\": \"k\", \"env\": true}, "
                   "\"u.v\": {\"name\": \"s2\", \"key\": \"k2\", \"env\": "
@@ -161,7 +161,7 @@ all_that_there_may_be(void **state)
                 "env B=\n"
                 "file a/b 0644 \"text\"\n"
                 "file c 0755 \"hallo\"\n"
-                "file d 0007 \"\"\n"
+                "file d 0007 \"more\"\n"
                 "secret T in env of s k\n"
                 "secret u.v of s2 k2\n"
                 "repository https://e.org/r ref \"\" in \"\" of \"\" password "
@@ -170,7 +170,7 @@ all_that_there_may_be(void **state)
                 "password \"pw\" \"pk\"\n"
                 "in \"/srv/x\" runs \"run\" \"\" \"me\"\n"
                 "egress \"e.org\" for \"https://who\" 600000 ms\n"
-                "50 bytes, files 9\n");
+                "50 bytes, files 13\n");
     wp_claim_brings_fini(&brings);
 }
 

@@ -435,8 +435,10 @@ a_watch_that_goes_on(void **state)
     ends(WP_OK, 200);
     assert_true(doubtful);
     fire();
+    answered = true;
     look();
-    assert_true(doubtful);
+    assert_true(doubtful); /* Not for so long yet. */
+    answered = false;
     wp_clock_manual_advance(&clock_, WP_NS_PER_S);
     look();
     assert_true(doubtful); /* Nobody has answered yet. */
@@ -544,6 +546,7 @@ probe_with(const char *its_version)
     assert_false(streaming);
     assert_int_equal(asked()->limit, 1);
     assert_int_equal(stats().probes, 1);
+    assert_int_equal(reflector->state, WP_REFLECTOR_PROBING);
     page(its_version, "", "q");
 }
 
@@ -601,6 +604,26 @@ a_probe_that_fails(void **state)
     assert_int_equal(stats().lists, 2);
 }
 
+/* Another one has found it: what this one knows goes, and nobody is told
+ * again. */
+static void
+an_older_server_that_another_found(void **state)
+{
+    (void)state;
+    watch_from("7");
+    wp_reflector_went_back(reflector);
+    look();
+    assert_false(streaming);
+    assert_int_equal(stats().stalled, 0);
+    fire();
+    page("5", "", "r");
+    assert_int_equal(backs, 0);
+    assert_int_equal(wp_store_count(store), 1);
+    assert_non_null(wp_store_find(store, "team", "r"));
+    assert_int_equal(stats().lists, 2);
+    assert_int_equal(stats().probes, 0);
+}
+
 /* --- The end --- */
 
 static void
@@ -633,6 +656,7 @@ main(void)
         REFLECTOR(watches_that_end_in_an_error),
         REFLECTOR(the_same_server_is_watched_on),
         REFLECTOR(an_older_server_is_listed_whole),
+        REFLECTOR(an_older_server_that_another_found),
         REFLECTOR(a_probe_that_fails),
         REFLECTOR(without_a_client_all_ends),
     };
