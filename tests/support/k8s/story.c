@@ -9,10 +9,6 @@
 
 #include <cmocka.h>
 
-enum {
-    STORY_MAX = 1 << 20,
-};
-
 static const char *const verbs[] = {
     [WP_VERB_GET] = "GET",      [WP_VERB_LIST] = "LIST",
     [WP_VERB_CHECK] = "CHECK",  [WP_VERB_POST] = "POST",
@@ -93,52 +89,4 @@ wp_story_calls(FILE *story, const struct wp_api *api, uint32_t from)
         }
     }
     return from;
-}
-
-static size_t
-line_end(const char *text, size_t at)
-{
-    return at + strcspn(text + at, "\n");
-}
-
-static void
-fail_at_difference(const char *told, const char *wanted, const char *path)
-{
-    size_t at = 0;
-    size_t line = 1;
-
-    for (size_t i = 0; told[i] == wanted[i]; i++) {
-        if (told[i] == '\n') {
-            at = i + 1;
-            line++;
-        }
-    }
-    fail_msg("%s:%zu: expected\n%.*s\nbut it was\n%.*s", path, line,
-             (int)(line_end(wanted, at) - at), wanted + at,
-             (int)(line_end(told, at) - at), told + at);
-}
-
-void
-wp_story_compare(const char *told, const char *path)
-{
-    char *wanted = malloc(STORY_MAX);
-    FILE *file;
-    size_t len;
-
-    assert_non_null(wanted);
-    if (getenv("WP_WRITE_OUTPUT") != NULL) {
-        file = fopen(path, "we");
-        assert_non_null(file);
-        assert_int_equal(fwrite(told, 1, strlen(told), file), strlen(told));
-        assert_int_equal(fclose(file), 0);
-    }
-    file = fopen(path, "re");
-    assert_non_null(file);
-    len = fread(wanted, 1, STORY_MAX - 1, file);
-    wanted[len] = '\0';
-    assert_int_equal(fclose(file), 0);
-    if (strcmp(told, wanted) != 0) {
-        fail_at_difference(told, wanted, path);
-    }
-    free(wanted);
 }

@@ -1,5 +1,5 @@
-/* tests/support/k8s/story.h - what was said to the API server, as a text that is
- * compared whole with a file.
+/* tests/support/k8s/story.h - what was said to the API server, as a text that can
+ * be compared whole with a file (golden.h).
  *
  * Keys are sorted, and a rig's clock and numbers are its own, so that a story is
  * told the same each time. */
@@ -16,8 +16,5 @@
 uint32_t wp_story_calls(FILE *story, const struct wp_api *api, uint32_t from);
 /* A line: the name and the JSON; "none" for NULL. */
 void wp_story_json(FILE *story, const char *name, const json_t *json);
-/* Fails the test at the first line that differs from the file's.
- * WP_WRITE_OUTPUT=1 writes it anew: read the difference. */
-void wp_story_compare(const char *told, const char *path);
 
 #endif

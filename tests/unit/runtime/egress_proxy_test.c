@@ -1,6 +1,6 @@
 /* The proxy out of sandboxes, with a server and clients of its own: what each
  * request becomes, what is answered, and what the log says of it, as
- * golden/egress_*.txt have it. Run with WP_WRITE_OUTPUT=1 it writes them anew. */
+ * golden/egress_*.txt have it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,6 +22,7 @@
 #include "pool/base/compiler.h"
 #include "pool/egress/pass.h"
 #include "runtime/egress/egress_impl.h"
+#include "tests/support/base/golden.h"
 #include "tests/support/base/heard.h"
 
 enum {
@@ -372,34 +373,10 @@ tear_down(void **state)
 static void
 compare(const char *name)
 {
-    static char expected[TRANSCRIPT_MAX];
     char path[4096];
-    const char *is = transcript;
-    const char *was = expected;
-    int line = 1;
-    FILE *file;
-    size_t len;
 
     (void)snprintf(path, sizeof path, "%s/%s", WP_TEST_GOLDEN, name);
-    if (getenv("WP_WRITE_OUTPUT") != NULL) {
-        file = fopen(path, "we");
-        assert_non_null(file);
-        assert_true(fputs(transcript, file) >= 0);
-        assert_int_equal(fclose(file), 0);
-    }
-    file = fopen(path, "re");
-    assert_non_null(file);
-    len = fread(expected, 1, sizeof expected - 1, file);
-    expected[len] = '\0';
-    assert_int_equal(fclose(file), 0);
-    for (; *is == *was && *is != '\0'; is++, was++) {
-        line += *is == '\n' ? 1 : 0;
-    }
-    if (*is != *was) {
-        fail_msg("golden/%s, line %d: expected \"%.*s\", seen \"%.*s\"", name,
-                 line, (int)strcspn(was, "\n"), was, (int)strcspn(is, "\n"),
-                 is);
-    }
+    golden_compare(transcript, path);
 }
 
 /* --- Tests --- */

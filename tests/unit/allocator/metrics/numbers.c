@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "pool/base/clock.h"
+#include "tests/support/base/golden.h"
 
 static char text[1 << 18];
 static char seen[1 << 18];
-static char expected[1 << 18];
 
 void
 numbers_fill(uint64_t *values, size_t len, uint64_t first)
@@ -72,47 +72,12 @@ replace(const char *in, const char *from, const char *to, char *out, size_t cap)
     out[len] = '\0';
 }
 
-static void
-fail_at_difference(const char *name)
-{
-    const char *is = seen;
-    const char *was = expected;
-    int line = 1;
-
-    for (; *is == *was && *is != '\0'; is++, was++) {
-        line += *is == '\n' ? 1 : 0;
-    }
-    while (is > seen && is[-1] != '\n') {
-        is--;
-        was--;
-    }
-    fail_msg("golden/%s, line %d: expected \"%.*s\", seen \"%.*s\"; "
-             "WP_WRITE_OUTPUT=1 writes it anew",
-             name, line, (int)strcspn(was, "\n"), was, (int)strcspn(is, "\n"),
-             is);
-}
-
 void
 page_compare(const char *page, const char *name)
 {
     char path[4096];
-    FILE *file;
-    size_t len;
 
     (void)snprintf(path, sizeof path, "%s/%s", WP_TEST_GOLDEN, name);
     replace(page, WP_VERSION, "VERSION", seen, sizeof seen);
-    if (getenv("WP_WRITE_OUTPUT") != NULL) {
-        file = fopen(path, "we");
-        assert_non_null(file);
-        assert_int_equal(fwrite(seen, 1, strlen(seen), file), strlen(seen));
-        assert_int_equal(fclose(file), 0);
-    }
-    file = fopen(path, "re");
-    assert_non_null(file);
-    len = fread(expected, 1, sizeof expected - 1, file);
-    expected[len] = '\0';
-    assert_int_equal(fclose(file), 0);
-    if (strcmp(seen, expected) != 0) {
-        fail_at_difference(name);
-    }
+    golden_compare(seen, path);
 }

@@ -1,7 +1,6 @@
 /* What a record of another replica makes of a sandbox here: in each state that
  * the sandbox may be in, for each state and age of the record, at the keeper
- * and at a follower. Every row compared with golden/records.txt;
- * WP_WRITE_OUTPUT=1 writes it anew: read what changed. */
+ * and at a follower. Every row compared with golden/records.txt. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/base/golden.h"
 #include "tests/support/pool/replica_rig.h"
 
 #define S WP_NS_PER_S
@@ -194,37 +194,6 @@ apply(bool keeper, enum here here, enum wp_record_state state, int newer,
     return len;
 }
 
-static void
-compare(const char *seen)
-{
-    static char expected[1 << 17];
-    const char *was = expected;
-    FILE *file;
-    size_t len;
-
-    if (getenv("WP_WRITE_OUTPUT") != NULL) {
-        file = fopen(WP_TEST_GOLDEN, "we");
-        assert_non_null(file);
-        assert_true(fputs(seen, file) >= 0);
-        assert_int_equal(fclose(file), 0);
-    }
-    file = fopen(WP_TEST_GOLDEN, "re");
-    assert_non_null(file);
-    len = fread(expected, 1, sizeof expected - 1, file);
-    expected[len] = '\0';
-    assert_int_equal(fclose(file), 0);
-    for (int line = 1; strcmp(seen, was) != 0; line++) {
-        size_t n = strcspn(seen, "\n");
-
-        if (n != strcspn(was, "\n") || strncmp(seen, was, n) != 0) {
-            fail_msg(WP_TEST_GOLDEN ":%d: expected \"%.*s\", seen \"%.*s\"",
-                     line, (int)strcspn(was, "\n"), was, (int)n, seen);
-        }
-        seen += n + (seen[n] == '\n');
-        was += n + (was[n] == '\n');
-    }
-}
-
 /* Where there was a lease, a record may be older than it. */
 static int
 oldest_of(enum here here)
@@ -257,7 +226,7 @@ each_row_of_the_table(void **state)
             }
         }
     }
-    compare(seen);
+    golden_compare(seen, WP_TEST_GOLDEN);
 }
 
 /* A record of a sandbox that nobody has heard of: is it refused? */

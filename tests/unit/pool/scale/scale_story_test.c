@@ -1,7 +1,7 @@
 /* Some hours in the life of a pool, again and again: everything that is shown
  * of each decision that is kept, and all that is known in the end, compared
  * whole with golden/. Digits that another compiler may round otherwise are left
- * out. WP_WRITE_OUTPUT=1 writes the files anew: read what changed. */
+ * out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +15,7 @@
 
 #include "pool/base/rng.h"
 #include "pool/scale/scaler_impl.h"
+#include "tests/support/base/golden.h"
 #include "tests/support/pool/scaler_world.h"
 
 enum {
@@ -269,52 +270,18 @@ tell_all(struct story *s)
     tell_reservations(s);
 }
 
-static void
-read_golden(const char *path, char *out, size_t cap)
-{
-    FILE *file = fopen(path, "re");
-    size_t len;
-
-    assert_non_null(file);
-    len = fread(out, 1, cap - 1, file);
-    out[len] = '\0';
-    assert_int_equal(fclose(file), 0);
-}
-
 /* The story is over: is it the one that is written down? */
 static void
 end(struct story *s, const char *name)
 {
-    static char expected[STORY_MAX];
-    const char *is = s->text;
-    const char *was = expected;
     char path[4096];
-    int line = 1;
 
     tell_all(s);
     assert_true(ftell(s->out) < STORY_MAX - 1);
     assert_int_equal(fclose(s->out), 0);
     wp_scaler_destroy(s->w.scaler);
     (void)snprintf(path, sizeof path, "%s/%s.txt", WP_TEST_GOLDEN, name);
-    if (getenv("WP_WRITE_OUTPUT") != NULL) {
-        FILE *file = fopen(path, "we");
-
-        assert_non_null(file);
-        assert_true(fputs(s->text, file) >= 0);
-        assert_int_equal(fclose(file), 0);
-    }
-    read_golden(path, expected, sizeof expected);
-    while (strcmp(is, was) != 0) {
-        size_t n = strcspn(is, "\n");
-
-        if (n != strcspn(was, "\n") || strncmp(is, was, n) != 0) {
-            fail_msg("%s, line %d: expected \"%.*s\", seen \"%.*s\"", path,
-                     line, (int)strcspn(was, "\n"), was, (int)n, is);
-        }
-        is += n + (is[n] == '\n');
-        was += n + (was[n] == '\n');
-        line++;
-    }
+    golden_compare(s->text, path);
 }
 
 /* Traffic that rises and falls; then nothing comes, and it goes down to 0. */

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "k8s/objects/names.h"
+#include "tests/support/base/golden.h"
 #include "tests/support/k8s/claim_rig.h"
 #include "tests/support/k8s/story.h"
 
@@ -460,7 +461,7 @@ claims_live_as_they_are_told(void **state)
         lives[i].run();
     }
     assert_int_equal(fclose(story), 0);
-    wp_story_compare(text, WP_TEST_STORY);
+    golden_compare(text, WP_TEST_STORY);
     free(text);
 }
 
