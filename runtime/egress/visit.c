@@ -18,6 +18,7 @@ enum {
     REASON_MAX = 320,
     /* "a.b.c.d:port", or an IPv6 address so. */
     SHOWN_ADDRESS_MAX = 64,
+    TARGET_MAX = WP_HOST_MAX + sizeof "[]:65535",
 };
 
 struct visit {
@@ -46,6 +47,27 @@ policy_of(const struct visit *visit)
     return &visit->visitor.policy->policy;
 }
 
+static bool
+is_v6(const struct wp_host *host)
+{
+    return host->is_address && host->address.ss_family == AF_INET6;
+}
+
+/* "HOST:PORT", an IPv6 address in brackets; "" before the target is known. */
+static const char *
+show_target(const struct visit *visit, char out[TARGET_MAX])
+{
+    const struct wp_host *host = &visit->host;
+    bool v6 = is_v6(host);
+
+    out[0] = '\0';
+    if (host->name[0] != '\0') {
+        (void)snprintf(out, TARGET_MAX, "%s%s%s:%u", v6 ? "[" : "", host->name,
+                       v6 ? "]" : "", visit->port);
+    }
+    return out;
+}
+
 /* --- Judging the target --- */
 
 static bool set_reason(struct visit *visit, const char *verdict,
@@ -71,13 +93,13 @@ refuse_by_policy(struct visit *visit)
     const char *text = policy->by[0] != '\0' ? policy->by : policy->text;
     bool within = policy->within[0] != '\0';
     char shown[2][WP_STR_SHOWN_MAX];
+    char to[TARGET_MAX];
 
     return set_reason(
         visit, "refused",
-        "egress to %s:%u is refused: the policy of this sandbox, '%s'%s%s%s, "
+        "egress to %s is refused: the policy of this sandbox, '%s'%s%s%s, "
         "does not allow it%s",
-        visit->host.name, visit->port,
-        wp_str_shown(wp_str_from(text), shown[0]),
+        show_target(visit, to), wp_str_shown(wp_str_from(text), shown[0]),
         within ? ", within that of the proxy, '" : "",
         within ? wp_str_shown(wp_str_from(policy->within), shown[1]) : "",
         within ? "'" : "", visit->secure ? "" : " without TLS");
@@ -268,6 +290,7 @@ connect_next(struct wp_http_exchange *x)
     const struct wp_egress_config *config = &visit->egress->config;
     const struct sockaddr_storage *address;
     struct bufferevent *upstream = NULL;
+    char to[TARGET_MAX];
 
     if (visit->next == visit->found.len) {
         return false;
@@ -281,6 +304,10 @@ connect_next(struct wp_http_exchange *x)
         upstream =
             wp_upstream_tls_open(config->tls, config->base, &visit->host);
     }
+    if (upstream == NULL) { /* The exchange answers. */
+        (void)set_reason(visit, "failed", "no connection to %s can be made",
+                         show_target(visit, to));
+    }
     (void)wp_http_exchange_connect(
         x, upstream, (const struct sockaddr *)address, address_len(address));
     return true;
@@ -290,12 +317,13 @@ static bool
 on_unreached(struct wp_http_exchange *x)
 {
     struct visit *visit = wp_http_exchange_ctx(x);
+    char to[TARGET_MAX];
 
     if (connect_next(x)) {
         return true;
     }
-    (void)set_reason(visit, "failed", "%s:%u cannot be reached",
-                     visit->host.name, visit->port);
+    (void)set_reason(visit, "failed", "%s cannot be reached",
+                     show_target(visit, to));
     (void)wp_http_exchange_fail(x, HTTP_STATUS_BAD_GATEWAY, visit->reason);
     return true;
 }
@@ -304,6 +332,8 @@ on_unreached(struct wp_http_exchange *x)
 static void
 judge_addresses(struct visit *visit, const struct wp_resolved *found)
 {
+    char to[TARGET_MAX];
+
     for (uint32_t i = 0; i < found->len; i++) {
         struct sockaddr_storage address = found->addresses[i];
         const struct sockaddr *sa = (const struct sockaddr *)&address;
@@ -316,9 +346,9 @@ judge_addresses(struct visit *visit, const struct wp_resolved *found)
         }
         show_address(&address, visit->address, sizeof visit->address);
         (void)set_reason(visit, "refused",
-                         "egress to %s:%u is refused: its address %s is %s, "
+                         "egress to %s is refused: its address %s is %s, "
                          "and the policy of this sandbox does not name it",
-                         visit->host.name, visit->port, visit->address,
+                         show_target(visit, to), visit->address,
                          wp_reach_text(wp_reach_of(sa)));
     }
     if (visit->found.len > 0) {
@@ -390,8 +420,7 @@ put_head(const struct wp_http_exchange *x, struct evbuffer *to)
         wp_http_message(wp_http_exchange_req(x));
     bool by_key = request->target.ptr[0] == '/';
     bool slash = visit->rest.len > 0 && visit->rest.ptr[0] == '/';
-    bool v6 =
-        visit->host.is_address && visit->host.address.ss_family == AF_INET6;
+    bool v6 = is_v6(&visit->host);
     uint16_t usual = visit->secure ? WP_EGRESS_TLS_PORT : WP_EGRESS_HTTP_PORT;
 
     (void)evbuffer_add_printf(to, "%.*s %s%s%.*s HTTP/1.%u\r\nHost: %s%s%s",
@@ -442,16 +471,15 @@ moved(struct wp_http_exchange *x, size_t sent, size_t received)
 static void
 tell(const struct visit *visit, const struct wp_http_message *request)
 {
-    char to[WP_HOST_MAX + 8];
+    char to[TARGET_MAX];
 
     if (!wp_egress_may_log(visit->egress, visit->client, visit->visitor.who)) {
         return;
     }
-    (void)snprintf(to, sizeof to, "%s:%u", visit->host.name, visit->port);
     wp_log_info(
         "egress", wp_kv_str("sandbox", visit->visitor.who),
         wp_kv_slice("method", request->method),
-        wp_kv_str("to", visit->host.name[0] != '\0' ? to : ""),
+        wp_kv_str("to", show_target(visit, to)),
         wp_kv_str("address", visit->address),
         wp_kv_str("verdict", visit->verdict),
         wp_kv_str("reason", visit->reason),

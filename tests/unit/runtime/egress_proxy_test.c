@@ -185,6 +185,19 @@ is_busy(void)
     return source->name[0] != '\0' ? source->conns > 0 : !has_told();
 }
 
+/* No visit holds one that is over. */
+static void
+policies_are_of_sources_only(void)
+{
+    size_t held = 0;
+
+    WP_LIST_FOREACH (node, &egress->policies) {
+        held +=
+            WP_CONTAINER_OF(node, struct wp_egress_shared_policy, node)->users;
+    }
+    assert_int_equal(held, egress->sources_len);
+}
+
 /* --- What is written down --- */
 
 /* Without what is another one each time. */
@@ -206,7 +219,8 @@ put(const char *text)
             transcript_len +=
                 (size_t)sprintf(transcript + transcript_len, ":CLOSED");
             text += strlen(port[1]);
-        } else if (strncmp(text, port[2], strlen(port[2])) == 0) {
+        } else if (client_port != 0 &&
+                   strncmp(text, port[2], strlen(port[2])) == 0) {
             transcript_len +=
                 (size_t)sprintf(transcript + transcript_len, ":CLIENT");
             text += strlen(port[2]);
@@ -279,6 +293,7 @@ talk(const char *title, int client, const char *request)
     while (visited >= 0 || is_busy()) {
         turn();
     }
+    policies_are_of_sources_only();
     put("=== ");
     put(title);
     put("\n--- asked\n");
@@ -338,8 +353,9 @@ set_up(void **state)
     (void)snprintf(text, sizeof text,
                    "plain http://127.0.0.1:%u/api/ X-Key: s3cret\n"
                    "bare http://127.0.0.1:%u X-Bare: s4cret\n"
-                   "other http://127.0.0.1:%u/o Authorization: s5cret\n",
-                   origin_port, origin_port, closed_port);
+                   "other http://127.0.0.1:%u/o Authorization: s5cret\n"
+                   "sealed https://127.0.0.1:%u/ X-Sealed: s6cret\n",
+                   origin_port, origin_port, closed_port, origin_port);
     keys = wp_egress_keys_parse(wp_str_from(text), &err);
     assert_non_null(keys);
     resolver = wp_resolver_create(base, "127.0.0.1:1", &err);
@@ -453,6 +469,10 @@ keys_and_their_paths(void **state)
     for (size_t i = 0; i < WP_ARRAY_LEN(paths); i++) {
         get(paths[i]);
     }
+    /* Never in clear, also where the proxy has no TLS. */
+    join_box("key:sealed 127.0.0.1:%P", "");
+    get("/sealed/x");
+    get("http://127.0.0.1:%P/clear");
     /* With the other one first, its field is added to what is in clear. */
     join_box("key:bare key:plain 127.0.0.1:%P", "");
     get("http://127.0.0.1:%P/clear");
@@ -601,9 +621,9 @@ static void
 ask_as(const char *title, const struct sockaddr_storage *at, socklen_t len,
        const char *user, const char *password)
 {
-    char request[TEXT_MAX];
-    char words[TEXT_MAX / 4];
-    char text[TEXT_MAX / 2];
+    static char request[TEXT_MAX];
+    static char words[TEXT_MAX / 2];
+    static char text[TEXT_MAX - 256];
 
     (void)snprintf(words, sizeof words, "%s%s", user, password);
     to_base64(words, text);
@@ -617,7 +637,8 @@ ask_as(const char *title, const struct sockaddr_storage *at, socklen_t len,
 static void
 passes_of_a_cluster(void **state)
 {
-    char digits[WP_EGRESS_PASS_TEXT_MAX + 1];
+    static char user[WP_EGRESS_PASS_TEXT_MAX + 64];
+    char digits[WP_EGRESS_PASS_TEXT_MAX + 3];
     char mine[TEXT_MAX];
     struct wp_egress_pass pass = {
         .pool_namespace = WP_STR("agents"),
@@ -649,6 +670,14 @@ passes_of_a_cluster(void **state)
     wp_egress_pass_write(pass_key, &pass, digits);
     ask_as("all of it", &at, len, "sandbox:", digits);
     ask_as("another user", &at, len, ":", digits);
+    /* As long as credentials may be, in whole groups of base64; and longer. */
+    memset(user, 'u', sizeof user);
+    user[(WP_EGRESS_PASS_TEXT_MAX + 64) / 3 * 3 - 1 - strlen(digits)] = '\0';
+    user[strlen(user) - 1] = ':';
+    (void)strcat(digits, "0");
+    ask_as("long", &at, len, user, digits);
+    (void)strcat(digits, "0");
+    ask_as("too long", &at, len, user, digits);
     pass.by = WP_STR("a.test");
     wp_egress_pass_write(pass_key, &pass, digits);
     ask_as("narrowed", &at, len, "sandbox:", digits);
@@ -711,6 +740,11 @@ passes_over_both_families(void **state)
         ask_as("by IPv4", &from, sizeof old, "sandbox:", digits);
         ask_as("by IPv6", &at, sizeof *new, "sandbox:", digits);
     }
+    /* And so are servers. */
+    join_box("[::1]:%P [fd00::1]:%C", "");
+    get("http://[::1]:%P/");
+    get("http://[0:0::1]:%C/");
+    connect_through("[::1]:%P");
     compare("egress_families.txt");
 }
 
@@ -748,15 +782,19 @@ lines_of_the_log_are_bounded(void **state)
         assert_true(lines->since_ns > 0);
     }
     /* What is left is said at the end. */
+    join_box("none", "");
+    egress->sources[0]->lines.unsaid = 5;
+    (void)strcpy(egress->sources[0]->lines.who, "box");
     egress->guest_lines[1].unsaid = 7;
     heard_begin(&heard);
-    wp_egress_lines_flush(&source.lines);
+    wp_egress_leave(egress, WP_STR("box"));
     wp_egress_destroy(egress);
     put(heard_end(&heard));
     egress = NULL;
     assert_string_equal(transcript,
                         "WARN egress not told of sandbox=b requests=3\n"
                         "WARN egress not told of sandbox=b requests=3\n"
+                        "WARN egress not told of sandbox=box requests=5\n"
                         "WARN egress not told of sandbox=b requests=7\n");
 }
 
