@@ -140,12 +140,31 @@ test_open_is_checked(void **state)
 static void
 test_lists_are_bounded(void **state)
 {
+    struct wp_wire_stream_request out;
+
     (void)state;
-    for (int i = 0; i < WP_AHEAD_MAX + 1; i++) {
+    for (int i = 0; i < WP_AHEAD_MAX; i++) {
         wire_put_int(2, 1000 + i);
+        wire_put_int(3, 2000 + i);
     }
-    WIRE_EXPECT_REFUSED(stream_request, wp_wire_stream_request,
-                        "took: at most 256 numbers expected, got 257");
+    assert_int_equal(wp_wire_unpack_stream_request(&wire_arena, wire_message.at,
+                                                   wire_message.len, &out,
+                                                   &wire_err),
+                     WP_OK);
+    assert_int_equal(out.n_took, WP_AHEAD_MAX);
+    assert_int_equal(out.n_back, WP_AHEAD_MAX);
+    assert_int_equal(out.took[WP_AHEAD_MAX - 1], 1000 + WP_AHEAD_MAX - 1);
+    assert_int_equal(out.back[WP_AHEAD_MAX - 1], 2000 + WP_AHEAD_MAX - 1);
+    for (unsigned field = 2; field <= 3; field++) {
+        wire_message.len = 0;
+        for (int i = 0; i < WP_AHEAD_MAX + 1; i++) {
+            wire_put_int(field, 1000 + i);
+        }
+        WIRE_EXPECT_REFUSED(
+            stream_request, wp_wire_stream_request,
+            field == 2 ? "took: at most 256 numbers expected, got 257"
+                       : "back: at most 256 numbers expected, got 257");
+    }
     wire_message.len = 0;
     wire_put_bytes(3, "\xff", 1); /* Half a number. */
     WIRE_EXPECT_REFUSED(stream_request, wp_wire_stream_request,
