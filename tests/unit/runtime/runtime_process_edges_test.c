@@ -22,6 +22,7 @@
 #include "pool/base/os_error.h"
 #include "runtime/exec/process.h"
 #include "tests/support/base/descriptors.h"
+#include "tests/support/base/heard.h"
 #include "tests/support/base/temp_dir.h"
 
 enum {
@@ -213,14 +214,20 @@ what_runs_is_bounded_and_said(void **state)
 static void
 the_end_of_all_kills_what_runs(void **state)
 {
+    static struct heard heard;
+    struct command left;
     struct command command;
+    size_t before = descriptors_count();
     int status;
     int subreaper = 0;
     pid_t pid;
 
     (void)state;
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+    heard_begin(&heard);
     begin((struct wp_process_limits){.running_max = 1, .drain_ms = 20});
+    assert_string_equal(heard_end(&heard), "");
+    run(&left, "sleep 1000 & echo $!", (struct wp_process_spec){0});
     assert_int_equal(prctl(PR_GET_CHILD_SUBREAPER, &subreaper), 0);
     assert_int_equal(subreaper, 1);
     start(&command, "echo $$; exec sleep 1000", (struct wp_process_spec){0},
@@ -228,6 +235,11 @@ the_end_of_all_kills_what_runs(void **state)
     SERVE_UNTIL(strchr(command.said[0], '\n') != NULL);
     pid = left_behind(&command);
     end();
+    /* Also the pipes of what was left behind are closed. */
+    assert_int_equal(descriptors_count(), before);
+    assert_int_equal(kill(left_behind(&left), SIGKILL), 0);
+    assert_int_equal(waitpid(left_behind(&left), &status, 0),
+                     left_behind(&left));
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGKILL);
