@@ -176,7 +176,7 @@ test_which_calls_do_not(void **state)
 static void
 test_how_many_share_a_command(void **state)
 {
-    char key[8];
+    char key[16];
 
     (void)state;
     for (int i = 0; i < WP_REDIS_BATCH_MAX; i++) {
@@ -229,7 +229,7 @@ static void
 test_what_there_is_no_room_for(void **state)
 {
     struct wp_redis_stats stats;
-    char key[8];
+    char key[16];
 
     (void)state;
     for (int i = 0; i < PENDING_MAX; i++) {
