@@ -78,14 +78,14 @@ bidi_received(struct wp_call *call, const uint8_t *request, size_t len)
 static void
 bidi_ended(struct wp_call *call)
 {
-    note("ended", NULL, 0);
+    note("ended", (const uint8_t *)"", 0);
     call->ops->finish(call, WP_OK, NULL, 0);
 }
 
 static void
 bidi_cancelled(struct wp_call *call)
 {
-    note("cancelled", NULL, 0);
+    note("cancelled", (const uint8_t *)"", 0);
     call->ops->finish(call, WP_CANCELLED, "gone", 5);
 }
 

@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/support/grpc/grpc_rig.h"
 
@@ -330,6 +332,62 @@ test_who_may_call(void **state)
     assert_string_equal(opened.who.name, "somebody");
 }
 
+/* Who is behind a connection that proves nothing, and behind one of our own. */
+static void
+test_who_is_behind_a_connection(void **state)
+{
+    static const struct wp_principal others[] = {{"uid:1", "t1", true}};
+    static const struct wp_principal anyone[] = {{"uid:1", "t1", true},
+                                                 {"anonymous", "t2", true}};
+    static const struct {
+        bool anonymous;
+        const struct wp_principal *principals;
+        size_t n;
+        bool known, admin;
+        const char *tenant;
+    } rows[] = {
+        {false, NULL, 0, false, false, ""},
+        {true, NULL, 0, true, false, ""},
+        {false, others, 1, false, false, ""},
+        {true, others, 1, false, false, ""},
+        {false, anyone, 2, true, true, "t2"},
+        {true, anyone, 2, true, true, "t2"},
+    };
+    struct wp_h2_origin origin = {.fd = -1};
+    struct wp_rpc_peer seen;
+    int fds[2];
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        memset(&seen, 0, sizeof seen);
+        server->config.anonymous = rows[i].anonymous;
+        server->config.access.principals = rows[i].principals;
+        server->config.access.n_principals = rows[i].n;
+        assert_true(wp_rpc_peer_admit(server, &origin, &seen));
+        assert_true(seen.unproven);
+        assert_int_equal(seen.known, rows[i].known);
+        assert_string_equal(seen.who.name, "anonymous");
+        assert_string_equal(seen.who.tenant, rows[i].tenant);
+        assert_int_equal(seen.who.admin, rows[i].admin);
+        assert_false(seen.who.unread);
+    }
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    memset(&seen, 0, sizeof seen);
+    origin = (struct wp_h2_origin){.fd = fds[0], .is_unix = true};
+    assert_true(wp_rpc_peer_admit(server, &origin, &seen));
+    assert_false(seen.unproven);
+    assert_true(seen.known);
+    assert_true(seen.who.admin);
+    assert_true(seen.who.unread);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    /* What is no connection is nobody's. */
+    memset(&seen, 0, sizeof seen);
+    origin.fd = -1;
+    assert_false(wp_rpc_peer_admit(server, &origin, &seen));
+    assert_false(seen.known);
+}
+
 static void
 test_the_trace_of_a_client(void **state)
 {
@@ -378,6 +436,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_which_methods_there_are, begin,
                                         end),
         cmocka_unit_test_setup_teardown(test_who_may_call, begin, end),
+        cmocka_unit_test_setup_teardown(test_who_is_behind_a_connection, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(test_the_trace_of_a_client, begin, end),
         cmocka_unit_test_setup_teardown(test_what_there_is_no_room_for, begin,
                                         end),
