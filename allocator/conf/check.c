@@ -169,7 +169,7 @@ is_base_url(const char *text)
                                                         : 0;
     size_t len = strlen(text);
 
-    return scheme > 0 && len > scheme && text[len - 1] != '/' &&
+    return scheme > 0 && text[len - 1] != '/' &&
            strcspn(text, " \"<>\\^`{|}?#") == len;
 }
 

@@ -620,6 +620,25 @@ test_settings_of_the_other_backend(void **state)
     }
 }
 
+/* A shorter name does not take the place of one that had no room. */
+static void
+test_settings_that_have_no_room(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+    char names[32];
+
+    assert_int_equal(read_text(conf,
+                               "backend: kubernetes\nsandbox_pids_max: 9\n"
+                               "volumes_dir: /v\nrootfs_dir: /r\n",
+                               &err),
+                     WP_OK);
+    assert_int_equal(wp_conf_idle(conf, names, sizeof names), 3);
+    assert_string_equal(names, "rootfs_dir, sandbox_pids_max");
+    assert_int_equal(wp_conf_idle(conf, names, 27), 3);
+    assert_string_equal(names, "rootfs_dir");
+}
+
 int
 main(void)
 {
@@ -640,6 +659,8 @@ main(void)
         cmocka_unit_test(test_checks_of_stores),
         cmocka_unit_test_setup_teardown(test_what_outlives, setup, teardown),
         cmocka_unit_test(test_settings_of_the_other_backend),
+        cmocka_unit_test_setup_teardown(test_settings_that_have_no_room, setup,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

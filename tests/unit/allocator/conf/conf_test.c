@@ -465,6 +465,8 @@ test_flags(void **state)
     assert_flags_refused("--slot-max=1", "unknown flag --slot-max; did you "
                                          "mean --slots_max?; --help lists "
                                          "all");
+    assert_flags_refused("--tls-cer=x", "unknown flag --tls-cer; did you mean "
+                                        "--tls_cert?; --help lists all");
     assert_flags_refused("--log-levex=x", "unknown flag --log-levex; did you "
                                           "mean --log_level?; --help lists "
                                           "all");
@@ -617,6 +619,9 @@ test_values_as_go_writes_them(void **state)
     assert_int_equal(conf->metrics_listen.len, 2);
     assert_string_equal(conf->metrics_listen.items[0], "0.0.0.0:65535");
     assert_string_equal(conf->metrics_listen.items[1], "10.0.0.1:80");
+    /* Too long for a port: as it was given, to be refused. */
+    set_flag("--metrics-bind-address=:1234567", conf);
+    assert_string_equal(conf->metrics_listen.items[2], ":1234567");
 }
 
 /* They are shown as they were given, not as we read them. */
@@ -630,6 +635,8 @@ test_values_that_go_would_not_take(void **state)
         "--sandbox-warm-pool-readiness-grace-period=5x",
         "--sandbox-warm-pool-readiness-grace-period=5s-1s",
         "--sandbox-warm-pool-readiness-grace-period=99999999999h",
+        "--sandbox-warm-pool-readiness-grace-period=1s1s1s1s1s1s1s1s1s1s1s1s1s1"
+        "s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s1s",
         "--kube-api-qps=",
         "--kube-api-qps=1x",
         "--kube-api-qps=inf",
@@ -827,6 +834,73 @@ test_help_names_every_setting(void **state)
     free(reference);
 }
 
+/* All sources at once, in their order; flag, environment and file, or NULL. */
+static enum wp_status
+load(const char *flag, const char *variable, const char *file,
+     enum wp_conf_action *action, struct wp_err *err)
+{
+    struct wp_conf *conf = wp_conf_create();
+    char path[] = "/tmp/wp-conf-XXXXXX";
+    int fd = mkstemp(path);
+    char config[64];
+    char *const argv[] = {"warmpoold", strdup(flag), config, NULL};
+    char *const env[] = {variable != NULL ? strdup(variable) : NULL, NULL};
+    enum wp_status status;
+
+    assert_non_null(conf);
+    assert_true(fd >= 0);
+    (void)snprintf(config, sizeof config, "--config=%s", path);
+    if (file != NULL) {
+        assert_int_equal(write(fd, file, strlen(file)), strlen(file));
+    }
+    status = wp_conf_load(conf, file != NULL ? 3 : 2, argv, env, action, err);
+    if (status == WP_OK && *action == WP_CONF_CHECK) {
+        assert_int_equal(conf->log_level, 2); /* Of the file. */
+        assert_int_equal(conf->slots_max, 9); /* Of the environment. */
+        assert_int_equal(conf->listen.len, 1);
+    }
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(path), 0);
+    free(argv[1]);
+    free(env[0]);
+    wp_conf_destroy(conf);
+    return status;
+}
+
+/* A mistake of any source is told, unless it is help that is asked for. */
+static void
+test_load(void **state)
+{
+    static const char good[] = "log_level: warn\n";
+    enum wp_conf_action action;
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(
+        load("--check-config", "WARMPOOL_SLOTS_MAX=9", good, &action, &err),
+        WP_OK);
+    assert_int_equal(load("--reflection", NULL, NULL, &action, &err), WP_OK);
+    assert_int_equal(action, WP_CONF_RUN);
+    assert_int_equal(
+        load("--help", "WARMPOOL_SLOTS_MAX=x", "x: y\n", &action, &err), WP_OK);
+    assert_int_equal(action, WP_CONF_HELP);
+    assert_int_equal(
+        load("--zzz", "WARMPOOL_SLOTS_MAX=x", "x: y\n", &action, &err),
+        WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "--zzz"));
+    assert_int_equal(
+        load("--check-config", "WARMPOOL_SLOTS_MAX=x", "x: y\n", &action, &err),
+        WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "WARMPOOL_SLOTS_MAX"));
+    assert_int_equal(load("--check-config", NULL, "x: y\n", &action, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "unknown setting 'x'"));
+    assert_int_equal(
+        load("--tls-cert=/c", "WARMPOOL_SLOTS_MAX=9", good, &action, &err),
+        WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "only 'tls_cert' is set"));
+}
+
 static void
 test_missing_file(void **state)
 {
@@ -873,6 +947,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_print_is_readable_again, setup,
                                         teardown),
         cmocka_unit_test(test_help_names_every_setting),
+        cmocka_unit_test(test_load),
         cmocka_unit_test_setup_teardown(test_missing_file, setup, teardown),
     };
 

@@ -48,8 +48,8 @@ test_reads(void **state)
         {"unix:/a%20b?db=7", "", 0, "/a b", "", "", 7, false},
         {"unix:///s?password=a@b%26c&user=me", "", 0, "/s", "me", "a@b&c", 0,
          false},
-        {"redis://:%30%39%61%66%41%46%e9@h", "h", 6379, "", "", "09afAF\xe9", 0,
-         false},
+        {"redis://:%30%39%61%66%41%46%e9%4a%6A%01@h", "h", 6379, "", "",
+         "09afAF\xe9Jj\x01", 0, false},
         {"redis://a-z.A_Z09/65535", "a-z.A_Z09", 6379, "", "", "", 65535,
          false},
         {"redis://h:65535", "h", 65535, "", "", "", 0, false},
@@ -336,10 +336,13 @@ test_begins_empty(void **state)
     memset(&again, 0, sizeof again);
     parse_ok("redis+cluster://a", &again);
     assert_memory_equal(&url, &again, sizeof url);
-    assert_int_equal(wp_redis_url_set_password(&url, WP_STR("long one"), NULL),
-                     WP_OK);
     assert_int_equal(wp_redis_url_set_password(&url, WP_STR("x"), NULL), WP_OK);
     assert_string_equal(url.password, "x");
+    /* Nor does a longer password. */
+    memset(again.password, 'y', WP_REDIS_LOGIN_MAX);
+    assert_int_equal(wp_redis_url_set_password(&again, WP_STR("x"), NULL),
+                     WP_OK);
+    assert_memory_equal(again.password, url.password, sizeof url.password);
 }
 
 static void
