@@ -205,7 +205,7 @@ test_what_is_said(void **state)
         }
     }
     assert_int_equal(fclose(out), 0);
-    golden_compare(text, WP_TEST_WORDS);
+    golden_compare(text, WP_TEST_GOLDEN "/words.txt");
     free(text);
 }
 
@@ -227,6 +227,44 @@ test_rows_that_are_not_done(void **state)
     assert_int_equal(words.n_lines, 0);
 }
 
+/* Each kind in its place and order, however the rows come; ones that were not
+ * replayed, and ones beyond the most there can be, are not drawn. */
+static void
+test_what_is_drawn(void **state)
+{
+    static const struct scene scene = {
+        "drawn",
+        {.claims = 12345, .known_ns = 36 * HOUR_NS},
+        {{WP_ADVICE_FIXED, 0, 0.999, 0, 40},
+         {WP_ADVICE_FIXED, 0, 0.9, 0, 15},
+         {WP_ADVICE_CLAIRVOYANT, 0, 1, 0, 3},
+         {WP_ADVICE_OTHER, 0, 0.95, 0, 50},
+         {WP_ADVICE_TODAY, 0, 0.99, 0, 20}}};
+    struct wp_advice_row rows[WP_ADVICE_ROWS_MAX + 1] = {{.size = 0}};
+    size_t len;
+    char *svg;
+
+    (void)state;
+    (void)make_rows(&scene, rows);
+    for (uint32_t i = 0; i < ROWS_MAX; i++) {
+        (void)snprintf(rows[i].name, sizeof rows[i].name, "row-%u", i);
+    }
+    rows[ROWS_MAX] = rows[1];
+    rows[ROWS_MAX].result.hit_rate = 0.8;
+    rows[ROWS_MAX].done = false;
+    rows[WP_ADVICE_ROWS_MAX - 1] = rows[0];
+    rows[WP_ADVICE_ROWS_MAX - 1].result.hit_rate = 0.99;
+    rows[WP_ADVICE_ROWS_MAX] = rows[3];
+    (void)snprintf(rows[WP_ADVICE_ROWS_MAX].name, sizeof rows[0].name,
+                   "one too many");
+    svg = wp_advice_svg("pool <p>", &scene.facts, rows, WP_ADVICE_ROWS_MAX + 1,
+                        &len);
+    assert_non_null(svg);
+    assert_int_equal(strlen(svg), len);
+    golden_compare(svg, WP_TEST_GOLDEN "/advice.svg");
+    free(svg);
+}
+
 static void
 test_made_for_each_claim(void **state)
 {
@@ -244,6 +282,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_said),
         cmocka_unit_test(test_rows_that_are_not_done),
+        cmocka_unit_test(test_what_is_drawn),
         cmocka_unit_test(test_made_for_each_claim),
     };
 

@@ -12,6 +12,7 @@
 
 #include "pool/base/compiler.h"
 #include "allocator/advice/plot.h"
+#include "tests/support/base/golden.h"
 
 static const struct wp_plot_point ours[] = {
     {0.95, 8, NULL}, {0.99, 11, NULL}, {0.999, 16, NULL}, {0.9999, 25, NULL}};
@@ -259,6 +260,107 @@ test_nothing_to_draw(void **state)
     free(svg);
 }
 
+/* Fails unless the chart is the drawing of that name, to a tenth of a pixel. */
+static void
+compare(const struct wp_plot *plot, const char *name)
+{
+    char path[4096];
+    size_t len;
+    char *svg = wp_plot_svg(plot, &len);
+
+    assert_non_null(svg);
+    assert_int_equal(strlen(svg), len);
+    (void)snprintf(path, sizeof path, "%s/%s.svg", WP_TEST_GOLDEN, name);
+    golden_compare(svg, path);
+    free(svg);
+}
+
+/* Shares upwards, and costs to the right; marks that crowd each other. */
+static void
+test_drawing_of_shares(void **state)
+{
+    struct wp_plot_series series[4];
+    struct wp_plot plot = sample(series);
+
+    (void)state;
+    compare(&plot, "shares");
+}
+
+/* Points around 0 in steps of each size, and a title that XML would read. */
+static void
+test_drawings_in_plain_numbers(void **state)
+{
+    static const struct wp_plot_point around[] = {
+        {-30, -0.02, "first"}, {0, 0.01, "second"}, {45, 0.03, "third"}};
+    static const struct wp_plot_point far[] = {
+        {1000, 70, "a"}, {1001, 75, "a"}, {1004, 82, NULL}, {1007, 90, "b"}};
+    static const struct wp_plot_point near[] = {{0.5, 3, NULL}, {9, 8, NULL}};
+    static const struct wp_plot_point one[] = {{5, 5, "alone"}};
+    struct wp_plot_series series[2] = {
+        {"around 0", WP_PLOT_POINTS, around, WP_ARRAY_LEN(around)}};
+    struct wp_plot plot = {.title = "<a> & b\tc\x1f",
+                           .reading = "short",
+                           .x_label = "x",
+                           .y_label = "y",
+                           .series = series,
+                           .n_series = 1};
+
+    (void)state;
+    compare(&plot, "around_zero");
+    series[0] = (struct wp_plot_series){"far off", WP_PLOT_POINTS, far,
+                                        WP_ARRAY_LEN(far)};
+    compare(&plot, "far_off");
+    series[0] =
+        (struct wp_plot_series){"near", WP_PLOT_LINE, near, WP_ARRAY_LEN(near)};
+    series[1] =
+        (struct wp_plot_series){"one", WP_PLOT_STAR, one, WP_ARRAY_LEN(one)};
+    plot.n_series = 2;
+    compare(&plot, "near");
+}
+
+/* Few decades and many, 0 at the lower end, and a word longer than a line. */
+static void
+test_drawings_of_decades(void **state)
+{
+    static const struct wp_plot_point few[] = {
+        {0, 0, "none"}, {1, 10, NULL}, {30, 99, "some"}};
+    static const struct wp_plot_point many[] = {
+        {0.01, 1, "least"}, {20000, 1e6, "most"}, {HUGE_VAL, 5, "never drawn"}};
+    struct wp_plot_series series[1] = {
+        {"few", WP_PLOT_LINE, few, WP_ARRAY_LEN(few)}};
+    struct wp_plot plot = {
+        .title = "Decades",
+        .reading =
+            "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggggg"
+            "ggggaaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgg"
+            "gggggggg and words",
+        .x_label = "x",
+        .y_label = "y",
+        .x_scale = WP_PLOT_LOG,
+        .y_scale = WP_PLOT_LOG,
+        .series = series,
+        .n_series = 1};
+
+    (void)state;
+    compare(&plot, "few_decades");
+    series[0] = (struct wp_plot_series){"many", WP_PLOT_POINTS, many,
+                                        WP_ARRAY_LEN(many)};
+    compare(&plot, "many_decades");
+}
+
+static void
+test_drawings_of_nothing(void **state)
+{
+    struct wp_plot plot = {
+        .title = "", .reading = "", .x_label = "", .y_label = ""};
+
+    (void)state;
+    compare(&plot, "nothing");
+    plot.x_scale = WP_PLOT_LOG;
+    plot.y_scale = WP_PLOT_NINES;
+    compare(&plot, "nothing_scaled");
+}
+
 int
 main(void)
 {
@@ -268,6 +370,10 @@ main(void)
         cmocka_unit_test(test_scales),
         cmocka_unit_test(test_no_label_on_a_curve),
         cmocka_unit_test(test_nothing_to_draw),
+        cmocka_unit_test(test_drawing_of_shares),
+        cmocka_unit_test(test_drawings_in_plain_numbers),
+        cmocka_unit_test(test_drawings_of_decades),
+        cmocka_unit_test(test_drawings_of_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
