@@ -32,7 +32,7 @@ test_help_of_commands(void **state)
         wp_help_command(c, out);
     }
     assert_int_equal(fclose(out), 0);
-    golden_compare(text, WP_TEST_HELP);
+    golden_compare(text, WP_TEST_GOLDEN "/help.txt");
     for (const char *line = text; *line != '\0';) {
         size_t line_len = strcspn(line, "\n");
 
