@@ -170,6 +170,56 @@ test_break_without_return_releases(void **state)
     wp_world_assert_ended(&peer.fake, WP_NOT_FOUND);
 }
 
+/* How long the control thread may sleep. */
+static int64_t
+sleeps_ns(void)
+{
+    wp_world_settle(&world);
+    return world.next_run_ns == WP_TIME_NEVER
+               ? WP_TIME_NEVER
+               : world.next_run_ns - wp_clock_mono_ns(&world.rig.clock.clock);
+}
+
+static void
+assert_stats(uint32_t open, uint32_t broken, uint32_t ahead)
+{
+    struct wp_stream_stats stats;
+
+    wp_services_stream_stats(world.services, &stats);
+    assert_int_equal(stats.open, open);
+    assert_int_equal(stats.broken, broken);
+    assert_int_equal(stats.ahead, ahead);
+}
+
+/* Leases that nobody has taken are looked at four times a second; a stream that
+ * broke, when its time is over; none, never. */
+static void
+test_is_looked_at_in_time(void **state)
+{
+    (void)state;
+    settle();
+    assert_int_equal(sleeps_ns(), WP_TIME_NEVER);
+    assert_stats(0, 0, 0);
+    wp_peer_open(&peer, false);
+    settle();
+    assert_in_range(sleeps_ns(), 1, 250 * WP_NS_PER_MS);
+    assert_stats(1, 0, AHEAD);
+    advance(250 * WP_NS_PER_MS);
+    assert_int_equal(sleeps_ns(), 250 * WP_NS_PER_MS);
+    advance(100 * WP_NS_PER_MS);
+    assert_int_equal(sleeps_ns(), 150 * WP_NS_PER_MS);
+    wp_fake_call_cancel(&peer.fake);
+    assert_int_equal(sleeps_ns(), WP_STREAM_GRACE_NS);
+    assert_stats(0, 1, AHEAD);
+    advance(WP_STREAM_GRACE_NS - 1);
+    assert_int_equal(sleeps_ns(), 1);
+    assert_int_equal(wp_rig_stats(&world.rig).leased, AHEAD);
+    advance(1);
+    assert_int_equal(sleeps_ns(), WP_TIME_NEVER);
+    assert_int_equal(wp_rig_stats(&world.rig).leased, 0);
+    assert_stats(0, 0, 0);
+}
+
 static void
 test_lost_messages_are_released_on_resume(void **state)
 {
@@ -511,7 +561,11 @@ test_quota_counts_what_is_ahead(void **state)
     wp_peer_open(&peer, false);
     assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), 2);
     assert_int_equal(peer.lacking_code, 8);
-    assert_non_null(strstr(peer.lacking, "quota"));
+    assert_non_null(strstr(peer.lacking, "may have 2 claims"));
+    /* Another reason of the same kind is told as well. */
+    set_quota(1);
+    assert_non_null(strstr(peer.lacking, "may have 1 claims"));
+    set_quota(2);
     wp_world_claim(&world, &call, "person", "", 0);
     wp_world_assert_ended(&call, WP_RESOURCE_EXHAUSTED);
     set_quota(0);
@@ -639,6 +693,7 @@ main(void)
         STREAM_TEST(test_end_releases_what_was_not_taken),
         STREAM_TEST(test_break_waits_and_resumes),
         STREAM_TEST(test_break_without_return_releases),
+        STREAM_TEST(test_is_looked_at_in_time),
         STREAM_TEST(test_lost_messages_are_released_on_resume),
         STREAM_TEST(test_another_call_takes_over),
         STREAM_TEST(test_lies_end_the_stream),
