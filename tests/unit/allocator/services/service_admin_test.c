@@ -489,6 +489,25 @@ test_bounds_of_the_configuration(void **state)
     config.watches_max = 1;
     config.watch_interval_ns = -1;
     assert_null(wp_services_create(&config, &err));
+    /* As many of each as there can be, and as few. */
+    for (int i = 0; i < 2; i++) {
+        struct wp_services *services;
+
+        init_config(&config);
+        config.batches_max = i == 0 ? 1 : 64;
+        config.watches_max = i == 0 ? 1 : 1024;
+        config.watch_interval_ns = 0;
+        services = wp_services_create(&config, &err);
+        assert_non_null(services);
+        wp_services_destroy(services);
+    }
+    config.watches_max = 1025;
+    assert_null(wp_services_create(&config, &err));
+    assert_string_equal(err.msg, "watches_max: 1 to 1024 expected, got 1025");
+    config.watches_max = 1;
+    config.batches_max = 0;
+    assert_null(wp_services_create(&config, &err));
+    assert_string_equal(err.msg, "batches_max: 1 to 64 expected, got 0");
 }
 
 int
