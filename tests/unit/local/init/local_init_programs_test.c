@@ -85,6 +85,43 @@ test_an_init_container_fails(void **state)
     init_rig_fini(&rig);
 }
 
+/* Its folder is not there, or its program: named, with the reason. */
+static void
+test_an_init_container_cannot_start(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+        const char *text;
+    } rows[] = {
+#define ROW(dir, program, text)                                                \
+    {"init\0its-name\0000\0" dir "\0001\0" program "\0001\0A=b",               \
+     sizeof("init\0its-name\0000\0" dir "\0001\0" program "\0001\0A=b"), text}
+        ROW("/nonexistent", "/bin/sh",
+            "cannot start its-name: '/bin/sh': No such file or directory"),
+        ROW("/", "/nonexistent",
+            "cannot start its-name: '/nonexistent': No such file or directory"),
+        ROW("", "/dev", "cannot start its-name: '/dev': Permission denied"),
+#undef ROW
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct init_rig rig;
+
+        init_rig_init(&rig);
+        rig.programs = memfd_create("programs", MFD_CLOEXEC);
+        assert_int_equal(write(rig.programs, rows[i].bytes, rows[i].len),
+                         rows[i].len);
+        init_rig_start(&rig, NULL, "/bin/sh", "exit 5");
+        init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+        init_rig_expect(rig.control, WP_CONTROL_FAIL, rows[i].text);
+        assert_int_equal(init_rig_exit_status(&rig), 1);
+        (void)close(rig.programs);
+        init_rig_fini(&rig);
+    }
+}
+
 /* What makes no sense is refused whole. */
 static void
 test_broken_programs(void **state)
@@ -157,6 +194,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_init_containers),
         cmocka_unit_test(test_an_init_container_fails),
+        cmocka_unit_test(test_an_init_container_cannot_start),
         cmocka_unit_test(test_broken_programs),
         cmocka_unit_test(test_exec_probe),
     };

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -158,6 +159,47 @@ test_last_words(void **state)
         "w035 w036 w037 w038 w039");
 }
 
+/* As root one may lower it, too. */
+static int
+expected_oom_score(void)
+{
+    FILE *file = fopen("/proc/self/oom_score_adj", "re");
+    char text[16] = "";
+    int own;
+
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    (void)fclose(file);
+    own = (int)strtol(text, NULL, 10);
+    return own > 500 && geteuid() != 0 ? own : 500;
+}
+
+/* Few descriptors, no core, a session and input of its own, no signal blocked,
+ * and none of init's descriptors. */
+static void
+test_what_a_program_starts_with(void **state)
+{
+    struct rlimit files;
+    char text[256];
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    (void)snprintf(
+        text, sizeof text,
+        "exited with status 0: %llu %llu 0 0 %d /dev/null own "
+        "SigBlk: 0000000000000000",
+        (unsigned long long)(files.rlim_max < 1024 ? files.rlim_max : 1024),
+        (unsigned long long)(files.rlim_max < 65536 ? files.rlim_max : 65536),
+        expected_oom_score());
+    expect_end("echo $(ulimit -Sn) $(ulimit -Hn) $(ulimit -Sc) $(ulimit -Hc) "
+               "$(cat /proc/self/oom_score_adj) $(readlink /proc/self/fd/0); "
+               "test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo own; "
+               "grep SigBlk /proc/self/status; "
+               "for i in 3 4 5 6 7 8 9 10 11 12; do "
+               "test ! -e /proc/$$/fd/$i || echo fd$i; done",
+               text);
+}
+
 /* --- What a claim brings --- */
 
 /* Hands over a parcel's file, which is closed here. what: PARCEL or BIND. */
@@ -202,6 +244,102 @@ static void
 send_parcel(int control, const char *fingerprint, const char *path)
 {
     send_entry(control, WP_CONTROL_BIND, fingerprint, WP_PARCEL_FILE, path);
+}
+
+static void
+put_entry(int fd, enum wp_parcel_kind kind, const char *first,
+          const char *second)
+{
+    const struct wp_parcel_entry entry = {
+        .kind = kind, .first_len = strlen(first), .second_len = strlen(second)};
+    uint8_t head[WP_PARCEL_HEAD];
+
+    wp_parcel_put_head(&entry, head);
+    assert_int_equal(write(fd, head, sizeof head), sizeof head);
+    assert_int_equal(write(fd, first, strlen(first)), strlen(first));
+    assert_int_equal(write(fd, second, strlen(second)), strlen(second));
+}
+
+/* A parcel of a variable, perhaps a folder, and a command's words. */
+static void
+send_command(int control, const char *dir, const char *const *words)
+{
+    int fd = memfd_create("parcel", MFD_CLOEXEC);
+
+    put_entry(fd, WP_PARCEL_ENV, "A", "value");
+    if (dir != NULL) {
+        put_entry(fd, WP_PARCEL_DIR, dir, "");
+    }
+    for (; *words != NULL; words++) {
+        put_entry(fd, WP_PARCEL_WORD, *words, "");
+    }
+    send_file(control, WP_CONTROL_BIND, "0123456789abcdef", fd);
+}
+
+/* The command runs beside the program, where the claim says, with what it
+ * brings. */
+static void
+test_command_that_is_brought(void **state)
+{
+    static const char *const words[] = {
+        "/bin/sh", "-c",
+        "pwd >\"$0/part\"; echo $A >>\"$0/part\"; mv \"$0/part\" \"$0/done\"",
+        NULL, NULL};
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        const char *all[5];
+        struct init_rig rig;
+        char cwd[4096];
+        char expected[sizeof cwd + 16];
+        char text[sizeof expected] = "";
+        const char *done;
+        FILE *file;
+
+        init_rig_init(&rig);
+        rig.bound = true;
+        init_rig_start(&rig, NULL, "/bin/sh", INIT_RIG_LASTING);
+        init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+        memcpy(all, words, sizeof all);
+        all[3] = rig.dir;
+        send_command(rig.control, own != 0 ? "/" : NULL, all);
+        init_rig_expect(rig.control, WP_CONTROL_BOUND, "");
+        done = init_rig_path(&rig, "done");
+        while (access(done, F_OK) != 0) {
+            (void)usleep(1000);
+        }
+        file = fopen(done, "re");
+        assert_non_null(file);
+        assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+        (void)fclose(file);
+        (void)snprintf(expected, sizeof expected, "%s\nvalue\n",
+                       own != 0 ? "/" : getcwd(cwd, sizeof cwd));
+        assert_string_equal(text, expected);
+        init_rig_say(rig.control, WP_CONTROL_TERMINATE);
+        init_rig_expect(rig.control, WP_CONTROL_EXIT, "killed by SIGTERM");
+        assert_int_equal(init_rig_exit_status(&rig), 0);
+        (void)unlink(done);
+        (void)unlink(init_rig_path(&rig, "env"));
+        (void)unlink(init_rig_path(&rig, "cwd"));
+        init_rig_fini(&rig);
+    }
+}
+
+static void
+test_command_that_cannot_start(void **state)
+{
+    static const char *const words[] = {"/nonexistent", "x", NULL};
+    struct init_rig rig;
+
+    (void)state;
+    init_rig_init(&rig);
+    rig.bound = true;
+    init_rig_start(&rig, NULL, "/bin/sh", INIT_RIG_LASTING);
+    init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+    send_command(rig.control, NULL, words);
+    init_rig_expect(rig.control, WP_CONTROL_UNBOUND,
+                    "command '/nonexistent': No such file or directory");
+    assert_int_equal(init_rig_exit_status(&rig), 0);
+    init_rig_fini(&rig);
 }
 
 /* Once; a repeat is answered without a look at it, another is refused. What is
@@ -561,6 +699,9 @@ main(void)
         cmocka_unit_test(test_no_such_program),
         cmocka_unit_test(test_what_cannot_be_watched),
         cmocka_unit_test(test_last_words),
+        cmocka_unit_test(test_what_a_program_starts_with),
+        cmocka_unit_test(test_command_that_is_brought),
+        cmocka_unit_test(test_command_that_cannot_start),
         cmocka_unit_test(test_bind),
         cmocka_unit_test(test_parcel_before_bind),
         cmocka_unit_test(test_parcel_without_its_bind),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <sys/epoll.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -62,6 +63,7 @@ expect_told(int daemon, const char *text)
     assert_true(n > 0);
     message[n] = '\0';
     assert_string_equal(message, text);
+    assert_int_equal(n, strlen(text));
 }
 
 #endif
