@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdint.h>
 
 #include <cmocka.h>
@@ -40,6 +41,30 @@ test_refs(void **state)
     assert_true(wp_listing_head(listing, head));
     assert_string_equal(head, "refs/heads/main");
     assert_false(wp_listing_head(WP_STR(A "\tHEAD\n"), head));
+}
+
+/* As long as a name may be; a longer one is none. */
+static void
+test_longest_head(void **state)
+{
+    char head[WP_REF_NAME_MAX + 1];
+    char name[WP_REF_NAME_MAX + 2];
+    char listing[300];
+
+    (void)state;
+    memset(name, 'n', sizeof name);
+    for (int len = WP_REF_NAME_MAX - 1; len <= WP_REF_NAME_MAX + 1; len++) {
+        int n =
+            snprintf(listing, sizeof listing, "ref: %.*s\tHEAD\n", len, name);
+
+        assert_int_equal(
+            wp_listing_head((struct wp_str){listing, (size_t)n}, head),
+            len <= WP_REF_NAME_MAX);
+        if (len <= WP_REF_NAME_MAX) {
+            assert_int_equal(strlen(head), len);
+            assert_memory_equal(head, name, (size_t)len);
+        }
+    }
 }
 
 static void
@@ -128,9 +153,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refs),        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_largest_sum), cmocka_unit_test(test_bad_sums),
-        cmocka_unit_test(test_error_lines),
+        cmocka_unit_test(test_refs),     cmocka_unit_test(test_longest_head),
+        cmocka_unit_test(test_sums),     cmocka_unit_test(test_largest_sum),
+        cmocka_unit_test(test_bad_sums), cmocka_unit_test(test_error_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

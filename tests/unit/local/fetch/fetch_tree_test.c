@@ -125,6 +125,29 @@ unpack(const char *into)
     return wp_unpack(workspace, into, image, image_len, why);
 }
 
+/* A link leads as far as the kernel lets one, and comes out as it was. */
+static void
+test_longest_link(void **state)
+{
+    static char target[WP_TREE_PATH_MAX + 1];
+    static char seen[WP_TREE_PATH_MAX + 1];
+
+    (void)state;
+    for (size_t i = 0; i < WP_TREE_PATH_MAX; i++) {
+        target[i] = (char)(i % 200 == 199 ? '/' : 'a' + (int)(i % 26));
+    }
+    if (symlink(target, at(from, "link")) != 0) {
+        skip(); /* This file system keeps none as long. */
+    }
+    if (!write_image(sizeof image)) {
+        fail_msg("%s", why);
+    }
+    assert_true(unpack(""));
+    assert_int_equal(readlink(at(workspace, "link"), seen, sizeof seen),
+                     WP_TREE_PATH_MAX);
+    assert_string_equal(seen, target);
+}
+
 static void
 test_round_trip(void **state)
 {
@@ -344,6 +367,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_longest_link, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_round_trip, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_no_tree, set_up,
                                         tear_down),
