@@ -23,6 +23,7 @@
 
 #include "local/init/bridge.h"
 #include "local/http_probe.h"
+#include "proto/sockets/accept.h"
 
 enum {
     BIG = 3 << 20,
@@ -106,7 +107,7 @@ rig_open(struct rig *rig, uint32_t conns_max, in_port_t port)
     assert_int_equal(bind(rig->outer_listen, (struct sockaddr *)&rig->address,
                           sizeof(sa_family_t)),
                      0);
-    assert_int_equal(listen(rig->outer_listen, 64), 0);
+    assert_int_equal(listen(rig->outer_listen, 2 * WP_ACCEPTS_PER_TURN), 0);
     rig->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     rig->stop_fd = eventfd(0, EFD_CLOEXEC);
     rig->stop_watch.on_events = on_stop;
@@ -288,18 +289,26 @@ test_bulk_survives_early_close(void **state)
     rig_stop(&rig);
 }
 
-/* A reader that does not read stops the sender: memory stays bounded. */
+/* A reader that does not read stops the sender: memory stays bounded. Once it
+ * reads, all arrives, in order. */
 static void
 test_back_pressure(void **state)
 {
+    enum {
+        PERIOD = 251,
+    };
     struct rig rig;
-    static char chunk[64 << 10];
+    static unsigned char chunk[64 << 10];
     size_t sent = 0;
+    size_t at = 0;
     int outer;
     int inner;
     int small = 4096;
 
     (void)state;
+    for (size_t i = 0; i < sizeof chunk; i++) {
+        chunk[i] = (unsigned char)(i % PERIOD);
+    }
     rig_start(&rig, 4, true);
     assert_int_equal(setsockopt(rig.inner_listen, SOL_SOCKET, SO_RCVBUF, &small,
                                 sizeof small),
@@ -313,13 +322,111 @@ test_back_pressure(void **state)
         if (poll(&pfd, 1, 300) == 0) {
             break; /* Nobody takes more. */
         }
-        n = send(outer, chunk, sizeof chunk, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = send(outer, chunk + sent % PERIOD, sizeof chunk - PERIOD,
+                 MSG_DONTWAIT | MSG_NOSIGNAL);
         assert_true(n > 0);
         sent += (size_t)n;
         assert_true(sent < 64 << 20);
     }
+    assert_int_equal(shutdown(outer, SHUT_WR), 0);
+    for (;;) {
+        unsigned char bytes[5000];
+        ssize_t n = recv(inner, bytes, sizeof bytes, 0);
+
+        assert_true(n >= 0);
+        if (n == 0) {
+            break;
+        }
+        for (ssize_t i = 0; i < n; i++, at++) {
+            assert_int_equal(bytes[i], at % PERIOD);
+        }
+    }
+    assert_int_equal(at, sent);
     (void)close(inner);
     (void)close(outer);
+    rig_stop(&rig);
+}
+
+/* One that is closed takes nobody in, though somebody leaves; opened again, it
+ * takes in as many as there is room for. */
+static void
+test_closed_bridge(void **state)
+{
+    struct rig rig;
+    struct sockaddr_in v4;
+    int outer[3];
+    int inner;
+
+    (void)state;
+    memset((void *)&rig, 0, sizeof rig);
+    rig.inner_listen = take_port(&v4);
+    assert_int_equal(listen(rig.inner_listen, 4), 0);
+    rig_open(&rig, 1, v4.sin_port);
+    assert_true(rig.bridge.accepting);
+    outer[0] = connect_outer(&rig);
+    while (rig.bridge.conns < 1) {
+        take_turn(&rig);
+    }
+    outer[1] = connect_outer(&rig);
+    while (rig.bridge.accepting) {
+        take_turn(&rig);
+    }
+    wp_bridge_close(&rig.bridge);
+    assert_false(rig.bridge.accepting);
+    wp_bridge_open(&rig.bridge);
+    assert_false(rig.bridge.accepting); /* There is no room. */
+    wp_bridge_close(&rig.bridge);
+    inner = accept_inner(&rig);
+    (void)close(outer[0]);
+    (void)close(inner);
+    while (rig.bridge.conns > 0) {
+        take_turn(&rig);
+    }
+    assert_false(rig.bridge.accepting);
+    assert_true(rig.bridge.ended_at.tv_sec > 0 ||
+                rig.bridge.ended_at.tv_nsec > 0);
+    wp_bridge_open(&rig.bridge);
+    assert_true(rig.bridge.accepting);
+    while (rig.bridge.conns < 1) {
+        take_turn(&rig);
+    }
+    rig_run(&rig);
+    assert_int_equal(send(outer[1], "late", 4, 0), 4);
+    inner = accept_inner(&rig);
+    expect(inner, "late");
+    (void)close(inner);
+    (void)close(outer[1]);
+    rig_stop(&rig);
+}
+
+/* So many clients come in at a turn; others have theirs meanwhile. */
+static void
+test_most_accepts_in_a_turn(void **state)
+{
+    enum {
+        CLIENTS = WP_ACCEPTS_PER_TURN + 1,
+    };
+    struct rig rig;
+    struct sockaddr_in v4;
+    int outer[CLIENTS];
+
+    (void)state;
+    memset((void *)&rig, 0, sizeof rig);
+    rig.inner_listen = take_port(&v4);
+    assert_int_equal(listen(rig.inner_listen, CLIENTS), 0);
+    rig_open(&rig, CLIENTS, v4.sin_port);
+    for (int i = 0; i < CLIENTS; i++) {
+        outer[i] = connect_outer(&rig);
+    }
+    take_turn(&rig);
+    assert_int_equal(rig.bridge.conns, WP_ACCEPTS_PER_TURN);
+    while (rig.bridge.conns < CLIENTS) {
+        take_turn(&rig);
+    }
+    rig_run(&rig);
+    for (int i = 0; i < CLIENTS; i++) {
+        (void)close(outer[i]);
+    }
     rig_stop(&rig);
 }
 
@@ -624,6 +731,8 @@ main(void)
         cmocka_unit_test(test_both_ways_and_half_close),
         cmocka_unit_test(test_bulk_survives_early_close),
         cmocka_unit_test(test_back_pressure),
+        cmocka_unit_test(test_closed_bridge),
+        cmocka_unit_test(test_most_accepts_in_a_turn),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_other_family),
         cmocka_unit_test(test_leaves_while_connecting),
