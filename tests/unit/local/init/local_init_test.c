@@ -546,6 +546,88 @@ test_look(void **state)
     init_rig_fini(&rig);
 }
 
+static void
+accept_and_close(int listener)
+{
+    int fd = accept(listener, NULL, NULL);
+
+    assert_true(fd >= 0);
+    (void)close(fd);
+}
+
+/* Who came while it was idle comes in when it is awake. */
+static void
+test_awake(void **state)
+{
+    struct sockaddr_un address;
+    socklen_t len = sizeof address;
+    struct init_rig rig;
+    bool passed = false;
+    int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)state;
+    init_rig_init(&rig);
+    assert_int_equal(listen(rig.inner, 4), 0);
+    init_rig_start(&rig, NULL, "/bin/sh", INIT_RIG_LASTING);
+    init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+    init_rig_expect(rig.control, WP_CONTROL_OPEN, "");
+    accept_and_close(rig.inner); /* The probe's. */
+    while (!passed) {
+        (void)usleep(2000);
+        (void)look(rig.control, "1", &passed);
+    }
+    assert_int_equal(getsockname(rig.outer, (struct sockaddr *)&address, &len),
+                     0);
+    assert_int_equal(connect(client, (struct sockaddr *)&address, len), 0);
+    init_rig_say(rig.control, WP_CONTROL_AWAKE);
+    accept_and_close(rig.inner);
+    (void)close(client);
+    init_rig_say(rig.control, WP_CONTROL_TERMINATE);
+    init_rig_expect(rig.control, WP_CONTROL_EXIT, "killed by SIGTERM");
+    assert_int_equal(init_rig_exit_status(&rig), 0);
+    init_rig_fini(&rig);
+}
+
+/* Whole, and in the place of the one before; the longest, too. */
+static void
+test_identity(void **state)
+{
+    static const size_t lengths[] = {5, WP_CONTROL_IDENTITY_MAX - 1, 1};
+    char message[WP_CONTROL_IDENTITY_MAX];
+    char text[WP_CONTROL_IDENTITY_MAX + 1];
+    struct init_rig rig;
+
+    (void)state;
+    init_rig_init(&rig);
+    rig.bound = true;
+    init_rig_start(&rig, NULL, "/bin/sh", INIT_RIG_LASTING);
+    init_rig_expect(rig.control, WP_CONTROL_HELLO, "");
+    for (size_t i = 0; i < WP_ARRAY_LEN(lengths); i++) {
+        const char *path = init_rig_path(&rig, "identity");
+        size_t len = 0;
+
+        memset(message, 'a' + (int)i, sizeof message);
+        message[0] = WP_CONTROL_IDENTITY;
+        assert_int_equal(
+            send(rig.control, message, lengths[i] + 1, MSG_NOSIGNAL),
+            lengths[i] + 1);
+        do {
+            FILE *file = fopen(path, "re");
+
+            if (file != NULL) {
+                len = fread(text, 1, sizeof text, file);
+                (void)fclose(file);
+            }
+        } while (len == 0 || text[0] != 'a' + (int)i);
+        assert_int_equal(len, lengths[i]);
+        assert_memory_equal(text, message + 1, len);
+    }
+    init_rig_say(rig.control, WP_CONTROL_TERMINATE);
+    init_rig_expect(rig.control, WP_CONTROL_EXIT, "killed by SIGTERM");
+    assert_int_equal(init_rig_exit_status(&rig), 0);
+    init_rig_fini(&rig);
+}
+
 /* --- At the daemon's word --- */
 
 /* The daemon's channel closes: all is over, unless it said otherwise. */
@@ -709,6 +791,8 @@ main(void)
         cmocka_unit_test(test_too_long_to_be_bound),
         cmocka_unit_test(test_cannot_be_bound),
         cmocka_unit_test(test_look),
+        cmocka_unit_test(test_awake),
+        cmocka_unit_test(test_identity),
         cmocka_unit_test(test_ends_with_its_daemon),
         cmocka_unit_test(test_terminate),
         cmocka_unit_test(test_rejoin),
