@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -20,6 +21,8 @@
 
 #include <getopt.h>
 
+#include "proto/checkout/tree_image.h"
+#include "tests/support/base/temp_dir.h"
 #include "tests/unit/local/init/parts.h"
 
 /* --- Options --- */
@@ -549,6 +552,82 @@ test_longest_message(void **state)
     end_init(init, daemon);
 }
 
+/* --- Trees --- */
+
+/* A tree of one file, "f" with "text". */
+static int
+make_tree(void)
+{
+    const struct wp_tree_entry entry = {
+        .kind = WP_TREE_FILE, .mode = 0644, .path_len = 1, .content_len = 4};
+    uint8_t image[WP_TREE_HEAD + 5];
+    int fd = memfd_create("tree", MFD_CLOEXEC);
+
+    wp_tree_put_head(&entry, image);
+    memcpy(image + WP_TREE_HEAD, "ftext", 5);
+    assert_int_equal(write(fd, image, sizeof image), sizeof image);
+    return fd;
+}
+
+/* Where text says, behind its fingerprint; and only before a binding, where
+ * there can be one, and while all that came before was put. */
+static void
+test_where_a_tree_goes(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *fingerprint; /* Of the binding that is there. */
+        const char *untaken;     /* Before. */
+        bool bindable;
+        bool is_put;
+    } rows[] = {{"0123456789abcdef", "", "", true, true},
+                {"0123456789abcde", "", "", true, false},
+                {"0123456789abcdef", "0123456789abcdef", "", true, false},
+                {"0123456789abcdef", "", "why", true, false},
+                {"0123456789abcdef", "", "", false, false}};
+    char dir[256];
+    int fd = make_tree();
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        int daemon;
+        struct wp_init *init = make_init(&daemon);
+        char path[300];
+
+        temp_dir_make(dir, sizeof dir);
+        init->options.workspace = dir;
+        init->options.bound_dir = rows[i].bindable ? dir : NULL;
+        (void)strcpy(init->taken.fingerprint, rows[i].fingerprint);
+        (void)strcpy(init->untaken, rows[i].untaken);
+        wp_init_take_tree(init, rows[i].text, fd);
+        assert_string_equal(init->untaken, rows[i].untaken);
+        (void)snprintf(path, sizeof path, "%s/f", dir);
+        assert_int_equal(access(path, F_OK) == 0, rows[i].is_put);
+        temp_dir_remove(dir);
+        end_init(init, daemon);
+    }
+    (void)close(fd);
+}
+
+static void
+test_trees_that_cannot_be_read(void **state)
+{
+    int fds[2] = {memfd_create("tree", MFD_CLOEXEC), eventfd(1, EFD_CLOEXEC)};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(fds); i++) {
+        int daemon;
+        struct wp_init *init = make_init(&daemon);
+
+        init->options.workspace = "/nonexistent";
+        init->options.bound_dir = "/nonexistent";
+        wp_init_take_tree(init, "0123456789abcdef", fds[i]);
+        assert_string_equal(init->untaken, "a tree that came cannot be read");
+        (void)close(fds[i]);
+        end_init(init, daemon);
+    }
+}
+
 int
 main(void)
 {
@@ -565,6 +644,8 @@ main(void)
         cmocka_unit_test(test_output_is_watched_to_its_end),
         cmocka_unit_test(test_signals_have_their_names),
         cmocka_unit_test(test_longest_message),
+        cmocka_unit_test(test_where_a_tree_goes),
+        cmocka_unit_test(test_trees_that_cannot_be_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
