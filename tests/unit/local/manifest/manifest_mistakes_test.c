@@ -451,6 +451,10 @@ static const struct {
     {MANIFEST_HEAD MANIFEST_CONTAINER
      "      initContainers: [{name: A b, image: host, command: [a]}]\n",
      "initContainers[0].name: a DNS label was expected"},
+    {"kind: SandboxTemplate\nmetadata: {name: a}\napiVersion: v1\n",
+     "f.yaml:3: SandboxTemplate: apiVersion: "},
+    {"kind: ConfigMap\nmetadata: {name: a}\napiVersion: v2\n",
+     "f.yaml:3: ConfigMap: apiVersion: "},
     {MANIFEST_HEAD "      runtimeClassName: kata\n",
      "'gvisor', or none for bubblewrap, was expected, not 'kata'"},
 };

@@ -154,6 +154,30 @@ test_whole_manifest_is_read_as_ever(void **state)
     wp_manifest_destroy(manifest);
 }
 
+/* What is resolved stays as it is: a text is not read for names again. */
+static void
+test_resolving_again_changes_nothing(void **state)
+{
+    const struct wp_template *templates;
+    struct wp_err err;
+    struct wp_manifest *manifest = read_whole(&err);
+    size_t len = wp_manifest_templates(manifest, &templates);
+    uint64_t hashes[8];
+
+    (void)state;
+    assert_true(len <= WP_ARRAY_LEN(hashes));
+    for (size_t i = 0; i < len; i++) {
+        hashes[i] = wp_template_hash(&templates[i]);
+    }
+    assert_string_equal(templates[0].argv[5], "$(PORT)");
+    assert_int_equal(wp_manifest_resolve(manifest, &err), WP_OK);
+    assert_string_equal(templates[0].argv[5], "$(PORT)");
+    for (size_t i = 0; i < len; i++) {
+        assert_true(wp_template_hash(&templates[i]) == hashes[i]);
+    }
+    wp_manifest_destroy(manifest);
+}
+
 /* --- Hashes --- */
 
 static const char *const one[] = {"x", "yz", NULL};
@@ -337,6 +361,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_manifest_is_read_as_ever),
+        cmocka_unit_test(test_resolving_again_changes_nothing),
         cmocka_unit_test(test_every_difference_is_another_hash),
     };
 
