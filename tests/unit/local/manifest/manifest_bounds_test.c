@@ -474,6 +474,73 @@ test_most_objects(void **state)
                   "more than 1024 ConfigMaps and Secrets");
 }
 
+/* --- Two manifests --- */
+
+/* n of them, by name, from number `from` on. */
+static void
+add_numbered(struct wp_manifest *manifest, const char *each, int from, int n)
+{
+    struct wp_err err;
+    size_t len = 0;
+
+    for (int i = from; i < from + n; i++) {
+        const char *number = strstr(each, "%d");
+
+        assert_true(len + strlen(each) + 20 < TEXT_CAP);
+        len += (size_t)sprintf(text + len, "%.*s%d%s", (int)(number - each),
+                               each, i, number + 2);
+    }
+    if (wp_manifest_add_bytes(manifest, "f", (struct wp_str){text, len},
+                              &err) != WP_OK ||
+        wp_manifest_resolve(manifest, &err) != WP_OK) {
+        fail_msg("%s", err.msg);
+    }
+}
+
+/* As many as fit are joined; with one more nothing is. */
+static void
+test_most_in_two_manifests(void **state)
+{
+    static const char *const objects[] = {
+        "---\n" TEMPLATE "metadata: {name: t%d}\n" SPEC,
+        "---\napiVersion: extensions.agents.x-k8s.io/v1beta1\n"
+        "kind: SandboxWarmPool\nmetadata: {name: p%d}\n"
+        "spec: {sandboxTemplateRef: {name: t0}}\n"};
+    static const int most[] = {WP_MANIFEST_TEMPLATES_MAX, WP_POOLS_MAX};
+
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        for (int more = 0; more < 2; more++) {
+            struct wp_manifest *one = wp_manifest_create();
+            struct wp_manifest *two = wp_manifest_create();
+            const struct wp_template *templates;
+            const struct wp_pool_spec *pools;
+            char expected[100];
+            struct wp_err err;
+
+            assert_true(one != NULL && two != NULL);
+            if (which == 1) {
+                add_numbered(one, objects[0], 0, 1);
+            }
+            add_numbered(one, objects[which], 0, most[which] - 1);
+            add_numbered(two, objects[which], most[which] - 1, 1 + more);
+            assert_int_equal(wp_manifest_join(one, two, &err),
+                             more == 0 ? WP_OK : WP_RESOURCE_EXHAUSTED);
+            assert_int_equal(which == 0 ? wp_manifest_templates(one, &templates)
+                                        : wp_manifest_pools(one, &pools),
+                             most[which] - more);
+            if (more != 0) {
+                (void)sprintf(expected, "more than %d templates or %d pools",
+                              (int)WP_MANIFEST_TEMPLATES_MAX,
+                              (int)WP_POOLS_MAX);
+                assert_string_equal(err.msg, expected);
+                wp_manifest_destroy(two);
+            }
+            wp_manifest_destroy(one);
+        }
+    }
+}
+
 int
 main(void)
 {
@@ -486,6 +553,7 @@ main(void)
         cmocka_unit_test(test_longest_path_in_a_message),
         cmocka_unit_test(test_most_notes),
         cmocka_unit_test(test_same_note_is_kept_once),
+        cmocka_unit_test(test_most_in_two_manifests),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
