@@ -35,15 +35,11 @@ start_brought(struct wp_init *init, const struct wp_bind_command *command)
     }
     if (pid < 0) {
         error = errno;
+        (void)close(report[0]);
     }
     (void)close(report[1]);
     (void)close(null);
-    if (pid > 0 &&
-        read(report[0], &error, sizeof error) != (ssize_t)sizeof error) {
-        error = 0;
-    }
-    (void)close(report[0]);
-    return error;
+    return pid < 0 ? error : wp_init_await_program(pid, report[0]);
 }
 
 /* False: why says what is not taken. */

@@ -109,6 +109,10 @@ WP_NORETURN void wp_init_fail(const struct wp_init *init, const char *what);
 WP_NORETURN void wp_init_run_program(const struct wp_init *init,
                                      const struct wp_program *program,
                                      int output, int report);
+/* Waits until a child runs its program. 0, or the errno that came by report,
+ * which is closed here. Out of memory, the program goes before its init, who
+ * tells of it. */
+int wp_init_await_program(pid_t pid, int report);
 /* Starts an init container or the command, as init->child, and watches its
  * output. Ends the process when it cannot. */
 void wp_init_start_program(struct wp_init *init,

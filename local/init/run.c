@@ -59,7 +59,6 @@ WP_NORETURN void
 wp_init_run_program(const struct wp_init *init,
                     const struct wp_program *program, int output, int report)
 {
-    static const char score[] = "500";
     sigset_t none;
     int null = open("/dev/null", O_RDONLY);
     int fd;
@@ -71,14 +70,6 @@ wp_init_run_program(const struct wp_init *init,
         /* Counted inside this user namespace only, so it backs the cgroup's
          * limit up where there is none. */
         limit(RLIMIT_NPROC, init->options.procs_max, init->options.procs_max);
-    }
-    /* Out of memory: the program goes before its init, who tells of it. */
-    fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t n = write(fd, score, sizeof score - 1);
-
-        (void)n;
-        (void)close(fd);
     }
     if (null < 0 || dup2(null, 0) < 0 || dup2(output, 1) < 0 ||
         dup2(output, 2) < 0) {
@@ -110,6 +101,39 @@ broken:
     _exit(127);
 }
 
+/* The file of a process that may not be dumped is the superuser's, and so is a
+ * child's, up to its exec: it is written from here. */
+static void
+let_go_first(pid_t pid)
+{
+    static const char score[] = "500";
+    char path[64];
+    int fd;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t n = write(fd, score, sizeof score - 1);
+
+        (void)n;
+        (void)close(fd);
+    }
+}
+
+int
+wp_init_await_program(pid_t pid, int report)
+{
+    int error = 0;
+
+    /* Empty as soon as exec succeeded. */
+    if (read(report, &error, sizeof error) != (ssize_t)sizeof error) {
+        error = 0;
+        let_go_first(pid);
+    }
+    (void)close(report);
+    return error;
+}
+
 void
 wp_init_start_program(struct wp_init *init, const struct wp_program *program)
 {
@@ -117,7 +141,7 @@ wp_init_start_program(struct wp_init *init, const struct wp_program *program)
                                 .data.ptr = &init->output_watch};
     int output[2];
     int report[2];
-    int error = 0;
+    int error;
 
     if (pipe2(output, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0) {
         wp_init_fail(init, "pipe");
@@ -131,8 +155,8 @@ wp_init_start_program(struct wp_init *init, const struct wp_program *program)
     }
     (void)close(output[1]);
     (void)close(report[1]);
-    /* Empty as soon as exec succeeded. */
-    if (read(report[0], &error, sizeof error) == (ssize_t)sizeof error) {
+    error = wp_init_await_program(init->child, report[0]);
+    if (error != 0) {
         char what[WP_CONTROL_MAX - 64];
 
         (void)snprintf(what, sizeof what, "cannot start %s%s'%s'",
@@ -141,7 +165,6 @@ wp_init_start_program(struct wp_init *init, const struct wp_program *program)
         errno = error;
         wp_init_fail(init, what);
     }
-    (void)close(report[0]);
     (void)fcntl(output[0], F_SETFL, O_NONBLOCK);
     init->output_fd = output[0];
     if (epoll_ctl(init->epoll_fd, EPOLL_CTL_ADD, output[0], &event) != 0) {

@@ -61,6 +61,10 @@ test_isolation(void **state)
                            "NoNewPrivs:1");
     local_rig_check_inside(
         &rig, "grep Seccomp: /proc/self/status | tr -d \"\\t\"", "Seccomp:2");
+    /* Out of memory it goes before its init. */
+    local_rig_check_inside(
+        &rig, "test $(cat /proc/self/oom_score_adj) -ge 500 && echo first",
+        "first");
     local_rig_check_inside(
         &rig, "unshare -Ur true 2>/dev/null && echo new || echo refused",
         "refused");

@@ -159,8 +159,7 @@ test_last_words(void **state)
         "w035 w036 w037 w038 w039");
 }
 
-/* Only root may write it here: the file of a process that is not dumpable is
- * root's. */
+/* That of a program that goes before its init, out of memory. */
 static int
 expected_oom_score(void)
 {
@@ -172,11 +171,11 @@ expected_oom_score(void)
     assert_non_null(fgets(text, sizeof text, file));
     (void)fclose(file);
     own = (int)strtol(text, NULL, 10);
-    return geteuid() == 0 ? 500 : own;
+    return own > 500 ? own : 500;
 }
 
 /* Few descriptors, no core, a session and input of its own, no signal blocked,
- * and none of init's descriptors. */
+ * and none of init's descriptors. Its score comes as soon as it runs. */
 static void
 test_what_a_program_starts_with(void **state)
 {
@@ -192,8 +191,9 @@ test_what_a_program_starts_with(void **state)
         (unsigned long long)(files.rlim_max < 1024 ? files.rlim_max : 1024),
         (unsigned long long)(files.rlim_max < 65536 ? files.rlim_max : 65536),
         expected_oom_score());
-    expect_end("echo $(ulimit -Sn) $(ulimit -Hn) $(ulimit -Sc) $(ulimit -Hc) "
-               "$(cat /proc/self/oom_score_adj) $(readlink /proc/self/fd/0); "
+    expect_end("until test $(cat /proc/$$/oom_score_adj) -ge 500; do :; done; "
+               "echo $(ulimit -Sn) $(ulimit -Hn) $(ulimit -Sc) $(ulimit -Hc) "
+               "$(cat /proc/$$/oom_score_adj) $(readlink /proc/self/fd/0); "
                "test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo own; "
                "grep SigBlk /proc/self/status; "
                "for i in 3 4 5 6 7 8 9 10 11 12; do "
