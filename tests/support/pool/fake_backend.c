@@ -113,7 +113,8 @@ create(void *self, const struct wp_sandbox_order *order, struct wp_err *err)
     bool now;
 
     (void)pthread_mutex_lock(&fake->lock);
-    if (fake->create_status != WP_OK) {
+    if (fake->create_status != WP_OK &&
+        fake->counts.creates >= fake->creates_first) {
         enum wp_status status = fake->create_status;
 
         fake->counts.creates_refused++;
@@ -207,6 +208,7 @@ destroy(void *self, struct wp_slot_ref ref)
 
     (void)pthread_mutex_lock(&fake->lock);
     status = fake->destroy_status;
+    fake->counts.destroys_refused += status == WP_OK ? 0 : 1;
     sandbox = lookup(fake, ref);
     if (status == WP_OK && sandbox != NULL && !sandbox->dying) {
         wp_list_remove(&sandbox->node);
@@ -314,6 +316,14 @@ narrows(void *self, struct wp_str policy, struct wp_str by, struct wp_err *err)
                             fake->beyond);
 }
 
+static bool
+passes(void *self)
+{
+    const struct wp_fake_backend *fake = self;
+
+    return fake->passes;
+}
+
 static enum wp_status
 may_sign(void *self, struct wp_err *err)
 {
@@ -341,6 +351,7 @@ static const struct wp_backend_ops fake_ops = {
     .unbound = unbound,
     .narrows = narrows,
     .may_sign = may_sign,
+    .passes = passes,
 };
 
 struct wp_backend

@@ -47,13 +47,16 @@ struct wp_fake_backend {
     bool destroy_inline;          /* on_destroyed from within destroy. */
     bool repeat_reports;          /* Every report is made twice. */
     enum wp_status create_status; /* What create answers; WP_OK at first. */
+    uint64_t creates_first;       /* So many are accepted before that. */
     enum wp_status destroy_status;
+    bool passes; /* What `passes` answers. */
 
     /* Read with wp_fake_backend_counts. */
     struct wp_fake_counts {
         uint64_t creates; /* Accepted ones. */
         uint64_t creates_refused;
         uint64_t destroys; /* First ones of a sandbox. */
+        uint64_t destroys_refused;
         uint64_t destroyed;
         uint32_t live; /* Created, not yet destroyed. */
         uint32_t live_max;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/pool/replica_rig.h"
@@ -77,6 +78,31 @@ test_bound_then_answered(void **state)
     wp_rig_settle(&rig);
     assert_int_equal(wp_rig_stats(&rig).leased, 1);
     assert_int_equal(wp_rig_stats(&rig).destroyed_total, 0);
+}
+
+/* A proxy that passes packages on has to know each sandbox of a pool with a
+ * policy: its claims bring something always. */
+static void
+test_who_must_bind(void **state)
+{
+    struct wp_pool_stats stats = wp_rig_stats(&rig);
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        bool policy = (i & 1) != 0;
+
+        (void)snprintf(stats.spec.egress, sizeof stats.spec.egress, "%s",
+                       policy ? "none" : "");
+        assert_int_equal(wp_pools_update(rig.pools, 0, &stats.spec, NULL),
+                         WP_OK);
+        rig.backend.passes = (i & 2) != 0;
+        rig.backend.unbound = (i & 4) != 0 ? "it is old" : NULL;
+        assert_int_equal(
+            wp_pools_must_bind(rig.pools, WP_STR("default"), WP_STR("p")),
+            i == 3);
+        assert_false(
+            wp_pools_must_bind(rig.pools, WP_STR("default"), WP_STR("q")));
+    }
 }
 
 /* The backend is told all that it must bring, and whose policy holds. */
@@ -379,6 +405,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_told_whole),
         TEST(test_bound_then_answered),
+        TEST(test_who_must_bind),
         TEST(test_not_bound),
         TEST(test_refused_at_once),
         TEST(test_undone_is_destroyed),

@@ -43,6 +43,51 @@ the_backend_is_told_of_each_lease_behind_its_answer(void **state)
     wp_rig_fini(&rig);
 }
 
+static uint32_t
+notices_after_a_renewal(struct wp_rig *rig, const struct wp_rig_claim *c)
+{
+    assert_int_equal(wp_rig_renew(rig, c, 10 * S), WP_OK);
+    wp_rig_settle(rig);
+    return rig->backend.notices;
+}
+
+/* A store that outlives the daemon has the new deadline: the backend needs it
+ * only where it keeps what is in use. */
+static void
+a_new_deadline_is_told_where_the_backend_needs_it(void **state)
+{
+    struct wp_pool_spec spec;
+    struct wp_rig rig;
+    struct wp_rig_claim c;
+    struct replica r;
+
+    (void)state;
+    wp_rig_init_foreign(&rig, 16, 1, NULL);
+    wp_rig_claim_init(&c, "a", "", 5 * S, 0);
+    assert_int_equal(wp_rig_claim(&rig, &c), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(rig.backend.notices, 1);
+    assert_int_equal(notices_after_a_renewal(&rig, &c), 2);
+    assert_int_equal(notices_after_a_renewal(&rig, &c), 2);
+    wp_rig_fini(&rig);
+    for (int keep = 0; keep < 2; keep++) {
+        assert_int_equal(replica_set_up(state), 0);
+        replica_open(&r, 0, 1, true);
+        spec = replica_stats(&r).spec;
+        spec.hold_max_ns = keep * 100 * S;
+        assert_int_equal(wp_pools_update(r.pools, 0, &spec, NULL), WP_OK);
+        replica_settle(&r);
+        assert_int_equal(replica_claim(&r, &c, "c1"), WP_OK);
+        replica_settle(&r);
+        assert_int_equal(r.backend.notices, 1);
+        assert_int_equal(r.backend.notice.keep, keep);
+        assert_int_equal(replica_change(&r, &c, true, NULL), WP_OK);
+        replica_settle(&r);
+        assert_int_equal(r.backend.notices, 1 + keep);
+        replica_close(&r);
+    }
+}
+
 static void
 a_lease_after_an_undo_is_told_too(void **state)
 {
@@ -97,6 +142,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_backend_is_told_of_each_lease_behind_its_answer),
+        cmocka_unit_test(a_new_deadline_is_told_where_the_backend_needs_it),
         cmocka_unit_test(a_lease_after_an_undo_is_told_too),
         cmocka_unit_test_setup(the_keeper_is_told_of_leases_of_others,
                                replica_set_up_shared),

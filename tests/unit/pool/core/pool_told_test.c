@@ -391,6 +391,13 @@ what_could_not_be_destroyed_is_tried_again(void **state)
     wp_rig_settle(&rig);
     assert_int_equal(wp_rig_stats(&rig).dying, 1);
     assert_int_equal(wp_rig_stats(&rig).destroyed_total, 0);
+    assert_int_equal(wp_fake_backend_counts(&rig.backend).destroys_refused, 1);
+    wp_rig_advance(&rig, 19 * WP_NS_PER_MS);
+    assert_int_equal(wp_fake_backend_counts(&rig.backend).destroys_refused, 1);
+    wp_rig_advance(&rig, 3 * WP_NS_PER_MS);
+    assert_int_equal(wp_fake_backend_counts(&rig.backend).destroys_refused, 2);
+    wp_rig_advance(&rig, 19 * WP_NS_PER_MS);
+    assert_int_equal(wp_fake_backend_counts(&rig.backend).destroys_refused, 2);
     rig.backend.destroy_status = WP_OK;
     assert_true(rig.next_run_ns < WP_TIME_NEVER);
     wp_rig_advance(&rig, 60 * S);
@@ -467,6 +474,93 @@ an_outlook_counts_whoever_is_before(void **state)
     wp_rig_fini(&rig);
 }
 
+static void
+target(uint32_t n)
+{
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, n, NULL), WP_OK);
+    wp_rig_settle(&rig);
+}
+
+/* The wait of whoever comes next is that of one ordered so long ago. */
+static void
+check_since(int64_t since_ns)
+{
+    struct wp_pool_outlook out;
+
+    assert_true(wp_pools_outlook(rig.pools, 0, &out));
+    assert_true(out.lead_ns > since_ns);
+    assert_int_equal(out.wait_ns, out.lead_ns - since_ns);
+}
+
+/* Goal: what became ready was the oldest that was ordered. */
+static void
+an_outlook_forgets_what_became_ready(void **state)
+{
+    struct wp_rig_claim c[5];
+
+    (void)state;
+    start(1, 8, WP_FAKE_READY_TOLD);
+    wp_rig_advance(&rig, 20 * S);
+    assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 1), 1);
+    wp_rig_settle(&rig);
+    assert_int_equal(claim(&c[0], "a", 0), WP_OK);
+    wp_rig_settle(&rig);
+    /* Ordered: one in second 0, two in second 1, one in second 3. */
+    wp_rig_advance(&rig, 1 * S);
+    target(3);
+    wp_rig_advance(&rig, 2 * S);
+    target(4);
+    assert_int_equal(wp_rig_stats(&rig).warming, 4);
+    check_since(3 * S);
+    target(0);
+    for (int i = 1; i <= 4; i++) {
+        static const int64_t since_s[] = {0, 2, 2, 1};
+
+        assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 1), 1);
+        assert_int_equal(claim(&c[i], (char[]){(char)('a' + i), '\0'}, 0),
+                         WP_OK);
+        wp_rig_settle(&rig);
+        assert_int_equal(wp_rig_stats(&rig).warming, 4 - i);
+        if (i < 4) {
+            check_since(since_s[i] * S);
+        }
+        if (i == 2) {
+            wp_rig_advance(&rig, 1 * S);
+            check_since(3 * S);
+        }
+    }
+    wp_rig_fini(&rig);
+}
+
+/* Goal: of orders that the backend took in part, those that it took count. */
+static void
+an_order_in_part_is_known_by_its_time(void **state)
+{
+    struct wp_rig_claim c;
+
+    (void)state;
+    start(1, 8, WP_FAKE_READY_TOLD);
+    wp_rig_advance(&rig, 600 * S);
+    assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 1), 1);
+    wp_rig_settle(&rig);
+    rig.backend.create_status = WP_RESOURCE_EXHAUSTED;
+    rig.backend.creates_first = 2;
+    assert_int_equal(wp_pools_set_target(rig.pools, 0, 3, NULL), WP_OK);
+    assert_int_equal(claim(&c, "a", 0), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_rig_stats(&rig).warming, 1);
+    assert_int_equal(wp_fake_backend_counts(&rig.backend).creates, 2);
+    assert_true(wp_fake_backend_counts(&rig.backend).creates_refused > 0);
+    wp_rig_advance(&rig, 90 * S);
+    check_since(90 * S);
+    rig.backend.create_status = WP_OK;
+    wp_rig_advance(&rig, 10 * S);
+    wp_rig_advance(&rig, 60 * S);
+    assert_int_equal(wp_rig_stats(&rig).warming, 3);
+    check_since(160 * S);
+    wp_rig_fini(&rig);
+}
+
 /* --- The control thread --- */
 
 /* Goal: whatever leaves work for the control thread wakes it, once. */
@@ -521,6 +615,8 @@ main(void)
         cmocka_unit_test(endpoints_have_a_length),
         cmocka_unit_test(what_could_not_be_destroyed_is_tried_again),
         cmocka_unit_test(an_outlook_counts_whoever_is_before),
+        cmocka_unit_test(an_outlook_forgets_what_became_ready),
+        cmocka_unit_test(an_order_in_part_is_known_by_its_time),
         cmocka_unit_test(each_event_wakes_control),
     };
 
