@@ -237,6 +237,38 @@ doubt_is_settled_by_the_store(void **state)
     replica_close(&a);
 }
 
+/* The store had the grant, but its answer was lost; then the sandbox died. */
+static void
+what_died_in_doubt_is_lost_to_whoever_holds_it(void **state)
+{
+    struct replica a;
+    struct wp_rig_claim c;
+    struct wp_rig_claim again;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_settle(&a);
+    replica_store.ports[0].fault = WP_UNKNOWN_OUTCOME;
+    replica_store.ports[0].although = true;
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_UNAVAILABLE);
+    replica_store.ports[0].fault = WP_UNAVAILABLE;
+    replica_store.ports[0].although = false;
+    replica_settle(&a);
+    assert_int_equal(replica_stats(&a).quarantined, 1);
+    assert_true(wp_fake_backend_lose(&a.backend, c.claim.grant.ref, "killed"));
+    replica_settle(&a);
+    assert_int_equal(replica_stats(&a).quarantined, 1);
+    assert_int_equal(replica_stats(&a).lost_total, 0);
+    replica_store.ports[0].fault = WP_OK;
+    assert_int_equal(replica_claim(&a, &again, "c1"), WP_FAILED_PRECONDITION);
+    replica_settle(&a);
+    assert_int_equal(replica_stats(&a).quarantined, 0);
+    assert_int_equal(replica_stats(&a).leased, 1);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_LOST), 1);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 0);
+    replica_close(&a);
+}
+
 /* Its client does not come back: nobody holds it, within seconds. */
 static void
 a_lease_that_nobody_was_shown_is_taken_back(void **state)
@@ -346,6 +378,8 @@ main(void)
         cmocka_unit_test_setup(an_expired_lease_is_ended_without_haste,
                                replica_set_up),
         cmocka_unit_test_setup(doubt_is_settled_by_the_store, replica_set_up),
+        cmocka_unit_test_setup(what_died_in_doubt_is_lost_to_whoever_holds_it,
+                               replica_set_up),
         cmocka_unit_test_setup(a_lease_that_nobody_was_shown_is_taken_back,
                                replica_set_up),
         cmocka_unit_test_setup(a_lease_that_nobody_was_shown_is_taken_back,

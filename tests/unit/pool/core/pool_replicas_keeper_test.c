@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "tests/support/pool/replica_rig.h"
@@ -158,6 +159,51 @@ a_late_offer_of_a_dead_keeper_ends(void **state)
     replica_close(&a);
 }
 
+/* Who knew what there is knows it no more once another one was the keeper. */
+static void
+a_keeper_knows_what_there_is_until_it_gives_way(void **state)
+{
+    struct wp_lease_op op = {
+        .kind = WP_LEASE_OFFER,
+        .pool_namespace = WP_STR("default"),
+        .pool = WP_STR("p"),
+        .endpoint = WP_STR("unix:/there"),
+    };
+    static const struct {
+        bool sweeps;
+        bool keeper[3];
+        bool heard;
+    } cases[] = {
+        {false, {true, true, true}, true},  {true, {true, true, true}, false},
+        {true, {true, true, false}, true},  {true, {true, false, true}, true},
+        {false, {true, false, true}, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        struct wp_lease_store other;
+        struct replica a;
+
+        assert_int_equal(replica_set_up_shared(state), 0);
+        replica_open(&a, 0, 0, true);
+        other = wp_model_port(&replica_store, 1);
+        if (cases[i].sweeps) {
+            wp_pools_lose_unseen(a.pools);
+        }
+        for (int k = 0; k < 3; k++) {
+            wp_pools_set_keeper(a.pools, cases[i].keeper[k]);
+        }
+        memset(op.uid, 7, sizeof op.uid);
+        op.sandbox = WP_STR("p-x7k2q");
+        assert_int_equal(other.ops->commit(other.self, &op), WP_OK);
+        (void)wp_model_feed(&replica_store, 0, a.pools);
+        if (replica_stats(&a).ready != (cases[i].heard ? 1 : 0)) {
+            fail_msg("case %zu", i);
+        }
+        replica_close(&a);
+    }
+}
+
 /* It knows of the removal first, and is the keeper next. */
 static void
 a_removed_pool_hears_of_leases(void **state)
@@ -213,6 +259,7 @@ main(void)
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_late_offer_of_a_dead_keeper_ends,
                                replica_set_up_shared),
+        cmocka_unit_test(a_keeper_knows_what_there_is_until_it_gives_way),
         cmocka_unit_test_setup(a_removed_pool_hears_of_leases,
                                replica_set_up_shared),
     };

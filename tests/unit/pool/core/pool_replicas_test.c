@@ -470,6 +470,103 @@ who_has_gone_is_granted_nothing(void **state)
     replica_close(&a);
 }
 
+/* A claim at b of an id that a has granted, and of which b has not heard: it
+ * awaits what the store says of it. */
+static void
+await_store(struct replica *a, struct replica *b, struct wp_rig_claim *held,
+            struct wp_rig_claim *c)
+{
+    replica_open(a, 0, 3, true);
+    replica_open(b, 1, 3, false);
+    replica_settle_both(a, b);
+    assert_int_equal(replica_claim(a, held, "c1"), WP_OK);
+    replica_settle(a);
+    wp_rig_claim_init(c, "c1", "", 60 * WP_NS_PER_S, 0);
+    assert_int_equal(wp_pools_claim(b->pools, &c->claim), WP_PENDING);
+}
+
+static void
+who_goes_before_the_store_is_asked_is_answered_at_once(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim held;
+    struct wp_rig_claim gone;
+    struct wp_rig_claim again;
+    uint32_t commits;
+
+    (void)state;
+    await_store(&a, &b, &held, &gone);
+    commits = replica_store.ports[1].commits;
+    assert_true(wp_pools_cancel(b.pools, &gone.claim));
+    assert_int_equal(gone.claim.status, WP_CANCELLED);
+    assert_int_equal(gone.answers, 0);
+    (void)wp_pools_run(b.pools);
+    assert_int_equal(gone.answers, 0);
+    assert_int_equal(replica_store.ports[1].commits, commits);
+    replica_settle_both(&a, &b);
+    /* The id is free for another try, which is told of the lease. */
+    assert_int_equal(replica_claim(&b, &again, "c1"), WP_OK);
+    assert_string_equal(again.claim.grant.sandbox, held.claim.grant.sandbox);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+static void
+who_goes_while_the_store_is_asked_is_answered_behind_it(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim held;
+    struct wp_rig_claim gone;
+
+    (void)state;
+    await_store(&a, &b, &held, &gone);
+    replica_store.ports[1].later = true;
+    (void)wp_pools_run(b.pools);
+    assert_false(wp_pools_cancel(b.pools, &gone.claim));
+    assert_int_equal(gone.answers, 0);
+    /* Meanwhile the lease has ended: there is nothing to be shown. */
+    assert_int_equal(replica_change(&a, &held, false, NULL), WP_OK);
+    replica_settle(&a);
+    replica_store.ports[1].later = false;
+    assert_true(wp_model_answer(&replica_store, 1) > 0);
+    replica_settle_both(&a, &b);
+    assert_int_equal(gone.answers, 1);
+    assert_int_equal(gone.claim.status, WP_CANCELLED);
+    assert_int_equal(replica_stats(&a).leased, 0);
+    assert_int_equal(replica_stats(&b).leased, 0);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 0);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+static void
+an_id_that_the_store_does_not_tell_of_is_asked_for_soon(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim held;
+    struct wp_rig_claim c;
+
+    (void)state;
+    await_store(&a, &b, &held, &c);
+    replica_store.ports[1].fault = WP_UNAVAILABLE;
+    for (int i = 0; i < 8 && c.answers == 0; i++) {
+        (void)wp_pools_run(b.pools);
+    }
+    assert_int_equal(c.answers, 1);
+    assert_int_equal(c.claim.status, WP_UNAVAILABLE);
+    assert_int_equal(c.claim.retry_after_ns, WP_NS_PER_MS);
+    assert_int_equal(replica_stats(&b).refused_total, 1);
+    replica_store.ports[1].fault = WP_OK;
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 /* Each sandbox is preferred by one replica; who has not heard of the others
  * prefers them all. */
 static void
@@ -544,6 +641,15 @@ main(void)
                                replica_set_up_shared),
         cmocka_unit_test_setup(
             what_another_replica_granted_the_same_claim_is_not_either,
+            replica_set_up_shared),
+        cmocka_unit_test_setup(
+            who_goes_before_the_store_is_asked_is_answered_at_once,
+            replica_set_up_shared),
+        cmocka_unit_test_setup(
+            who_goes_while_the_store_is_asked_is_answered_behind_it,
+            replica_set_up_shared),
+        cmocka_unit_test_setup(
+            an_id_that_the_store_does_not_tell_of_is_asked_for_soon,
             replica_set_up_shared),
         cmocka_unit_test_setup(each_sandbox_has_one_who_prefers_it,
                                replica_set_up_shared),
