@@ -99,6 +99,50 @@ a_restart_keeps_leases_and_ready_sandboxes(void **state)
     replica_close(&b);
 }
 
+/* A token of a predecessor names places of that process: here others stand
+ * there. */
+static void
+a_token_is_of_its_sandbox_wherever_that_is(void **state)
+{
+    struct wp_lease_record first;
+    struct wp_rig_claim c[2];
+    struct wp_slot_ref ref[2];
+    struct replica r;
+    bool was_held;
+
+    (void)state;
+    replica_open(&r, 0, 2, true);
+    replica_settle(&r);
+    assert_int_equal(replica_claim(&r, &c[0], "c1"), WP_OK);
+    assert_int_equal(replica_claim(&r, &c[1], "c2"), WP_OK);
+    replica_close(&r);
+    /* Places are given in the order of the records. */
+    first = replica_store.records[0];
+    if (first.claim_id[1] - '1' != (c[0].claim.grant.ref.index == 0 ? 1 : 0)) {
+        replica_store.records[0] = replica_store.records[1];
+        replica_store.records[1] = first;
+    }
+    replica_open(&r, 0, 2, true);
+    for (int i = 0; i < 2; i++) {
+        assert_true(wp_pools_seen(
+            r.pools, wp_model_claimed(&replica_store, c[i].id)->uid, &ref[i]));
+        /* It stands where the other one did. */
+        assert_true(wp_slot_ref_eq(ref[i], c[1 - i].claim.grant.ref));
+    }
+    replica_adopt_all(&r, 0);
+    replica_settle(&r);
+    assert_int_equal(replica_change(&r, &c[1], true, NULL), WP_OK);
+    assert_int_equal(replica_change(&r, &c[0], false, &was_held), WP_OK);
+    assert_true(was_held);
+    assert_null(wp_model_claimed(&replica_store, "c1"));
+    assert_non_null(wp_model_claimed(&replica_store, "c2"));
+    assert_int_equal(replica_change(&r, &c[1], false, &was_held), WP_OK);
+    assert_true(was_held);
+    replica_settle(&r);
+    assert_int_equal(replica_stats(&r).leased, 0);
+    replica_close(&r);
+}
+
 static void
 a_restart_forgets_what_is_gone(void **state)
 {
@@ -370,6 +414,8 @@ main(void)
         cmocka_unit_test_setup(what_is_not_recorded_is_not_offered,
                                replica_set_up),
         cmocka_unit_test_setup(a_restart_keeps_leases_and_ready_sandboxes,
+                               replica_set_up),
+        cmocka_unit_test_setup(a_token_is_of_its_sandbox_wherever_that_is,
                                replica_set_up),
         cmocka_unit_test_setup(a_restart_forgets_what_is_gone, replica_set_up),
         cmocka_unit_test_setup(a_used_sandbox_is_never_ready_again,

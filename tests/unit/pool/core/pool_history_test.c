@@ -557,6 +557,13 @@ records_all_that_its_scaler_is_told(void **state)
     claim(&rig);
     claim(&rig);
     wp_rig_advance(&rig, 700 * MS);
+    /* Until then the last policy held, though nobody looked. */
+    wp_clock_manual_advance(&rig.clock, 3600 * S);
+    assert_int_equal(wp_scale_policy_set(&stats.spec.scale, WP_STR("min"),
+                                         WP_STR("2"), NULL),
+                     WP_OK);
+    assert_int_equal(wp_pools_update(rig.pools, 0, &stats.spec, NULL), WP_OK);
+    wp_rig_advance(&rig, 50 * MS);
     tell(wp_pools_history(rig.pools, 0), text, sizeof text);
     assert_string_equal(text, "0 begin 2 clock 0\n"
                               "0 policy other\n"
@@ -583,7 +590,11 @@ records_all_that_its_scaler_is_told(void **state)
                               "660 claims 1\n"
                               "1360 claims 2 missed 1\n"
                               "1360 ready 0 lead 858\n"
-                              "1360 ready 0 lead 858\n");
+                              "1360 ready 0 lead 858\n"
+                              "3601360 unseen 360000\n"
+                              "3601360 policy other\n"
+                              "3601410 step\n"
+                              "3601410 ready 0 lead 3592117\n");
     wp_rig_fini(&rig);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "pool/records/records.h"
 #include "tests/support/pool/replica_rig.h"
 
 static void
@@ -119,10 +120,34 @@ what_was_left_to_others_can_still_be_ended(void **state)
     }
 }
 
+/* While but one request may be at the store: what it tells of the lease uses it,
+ * and what is to be done then waits. */
+static void
+have_one_request(struct replica *a)
+{
+    static struct wp_store_request *taken[512];
+    uint32_t n = 0;
+
+    while ((taken[n] = wp_store_request_take(a->pools)) != NULL) {
+        n++;
+        assert_true(n < WP_ARRAY_LEN(taken));
+    }
+    wp_store_request_give(taken[--n]);
+    replica_settle(a);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 1);
+    assert_int_equal(replica_stats(a).dying, 1);
+    wp_clock_manual_advance(&replica_clock, WP_NS_PER_S);
+    replica_settle(a);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 1);
+    while (n > 0) {
+        wp_store_request_give(taken[--n]);
+    }
+}
+
 /* The sandbox was destroyed when nothing was recorded of it yet. Another
  * replica may grant it before the keeper has heard: that lease ends. */
 static void
-a_late_offer_of_a_dead_keeper_ends(void **state)
+late_offer_of_a_dead_keeper(bool busy)
 {
     struct wp_lease_op op = {
         .kind = WP_LEASE_OFFER,
@@ -138,7 +163,6 @@ a_late_offer_of_a_dead_keeper_ends(void **state)
     struct wp_lease_store dead = wp_model_port(&replica_store, 2);
     struct wp_claim_info info;
 
-    (void)state;
     replica_open(&a, 0, 0, true);
     wp_pools_lose_unseen(a.pools);
     replica_open(&b, 1, 0, false);
@@ -147,6 +171,9 @@ a_late_offer_of_a_dead_keeper_ends(void **state)
     replica_settle(&b);
     assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
     assert_string_equal(c.claim.grant.sandbox, "p-x7k2q");
+    if (busy) {
+        have_one_request(&a);
+    }
     replica_settle_both(&a, &b);
     wp_clock_manual_advance(&replica_clock, WP_NS_PER_S);
     replica_settle_both(&a, &b);
@@ -157,6 +184,20 @@ a_late_offer_of_a_dead_keeper_ends(void **state)
     assert_int_equal(replica_stats(&a).dying + replica_stats(&b).dying, 0);
     replica_close(&b);
     replica_close(&a);
+}
+
+static void
+a_late_offer_of_a_dead_keeper_ends(void **state)
+{
+    (void)state;
+    late_offer_of_a_dead_keeper(false);
+}
+
+static void
+a_late_offer_ends_when_a_request_is_free(void **state)
+{
+    (void)state;
+    late_offer_of_a_dead_keeper(true);
 }
 
 /* Who knew what there is knows it no more once another one was the keeper. */
@@ -258,6 +299,8 @@ main(void)
         cmocka_unit_test_setup(what_was_left_to_others_can_still_be_ended,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_late_offer_of_a_dead_keeper_ends,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_late_offer_ends_when_a_request_is_free,
                                replica_set_up_shared),
         cmocka_unit_test(a_keeper_knows_what_there_is_until_it_gives_way),
         cmocka_unit_test_setup(a_removed_pool_hears_of_leases,

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "pool/records/records.h"
 #include "pool/table/pools.h"
 #include "tests/support/pool/replica_rig.h"
 
@@ -563,6 +564,60 @@ an_id_that_the_store_does_not_tell_of_is_asked_for_soon(void **state)
     replica_store.ports[1].fault = WP_OK;
     replica_settle_both(&a, &b);
     assert_int_equal(replica_claim(&b, &c, "c1"), WP_OK);
+    /* So is one of which this replica knows the lease. */
+    replica_store.ports[1].fault = WP_UNAVAILABLE;
+    assert_int_equal(replica_claim(&b, &c, "c1"), WP_UNAVAILABLE);
+    assert_int_equal(c.claim.retry_after_ns, WP_NS_PER_MS);
+    assert_int_equal(replica_stats(&b).refused_total, 2);
+    replica_store.ports[1].fault = WP_OK;
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* All but the first left of the requests that control may have at the store. */
+static uint32_t
+take_requests(struct replica *r, struct wp_store_request *taken[512],
+              uint32_t left)
+{
+    uint32_t n = 0;
+
+    while ((taken[n] = wp_store_request_take(r->pools)) != NULL) {
+        n++;
+        assert_true(n < 512);
+    }
+    assert_true(n > left);
+    while (left-- > 0) {
+        wp_store_request_give(taken[--n]);
+    }
+    return n;
+}
+
+static void
+a_claim_awaits_a_free_request(void **state)
+{
+    static struct wp_store_request *taken[512];
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim held;
+    struct wp_rig_claim c;
+    uint32_t n;
+
+    (void)state;
+    await_store(&a, &b, &held, &c);
+    n = take_requests(&b, taken, 0);
+    for (int i = 0; i < 4; i++) {
+        (void)wp_pools_run(b.pools);
+    }
+    assert_int_equal(c.answers, 0);
+    while (n > 0) {
+        wp_store_request_give(taken[--n]);
+    }
+    for (int i = 0; i < 4; i++) {
+        (void)wp_pools_run(b.pools);
+    }
+    assert_int_equal(c.answers, 1);
+    assert_int_equal(c.claim.status, WP_OK);
+    assert_string_equal(c.claim.grant.sandbox, held.claim.grant.sandbox);
     replica_close(&b);
     replica_close(&a);
 }
@@ -651,6 +706,8 @@ main(void)
         cmocka_unit_test_setup(
             an_id_that_the_store_does_not_tell_of_is_asked_for_soon,
             replica_set_up_shared),
+        cmocka_unit_test_setup(a_claim_awaits_a_free_request,
+                               replica_set_up_shared),
         cmocka_unit_test_setup(each_sandbox_has_one_who_prefers_it,
                                replica_set_up_shared),
         cmocka_unit_test_setup(who_has_gone_is_granted_nothing,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pool/history/history.h"
+#include "pool/table/pools.h"
 #include "tests/support/pool/pool_rig.h"
 #include "tests/support/pool/replica_rig.h"
 
@@ -444,6 +445,49 @@ unavailable_store_is_asked_again(void **state)
     replica_settle(&a);
     assert_true(replica_stats(&a).spec.target > 1);
     replica_close(&a);
+
+    /* Whoever becomes the keeper anew asks at once. */
+    replica_open(&a, 0, 0, true);
+    replica_adopt_all(&a, 0);
+    replica_store.ports[0].fault = WP_UNAVAILABLE;
+    for (int i = 0; i < 3; i++) {
+        (void)wp_pools_run(a.pools);
+    }
+    assert_int_equal(replica_stats(&a).scale.number, 0);
+    wp_pools_set_keeper(a.pools, false);
+    (void)wp_pools_run(a.pools);
+    replica_store.ports[0].fault = WP_OK;
+    wp_pools_set_keeper(a.pools, true);
+    for (int i = 0; i < 5; i++) {
+        (void)wp_pools_run(a.pools);
+    }
+    assert_true(replica_stats(&a).scale.number > 0);
+    assert_true(replica_stats(&a).spec.target > 1);
+    replica_settle(&a);
+    replica_close(&a);
+}
+
+/* What pools expect to be made is of one bound; a pool that is drained makes
+ * nothing more. */
+static void
+a_drained_pool_expects_nothing(void **state)
+{
+    struct wp_pool_spec spec = spec_of(3, 40);
+    struct wp_rig rig;
+
+    (void)state;
+    wp_rig_init(&rig, 64, 3, &spec);
+    rig.backend.ready = WP_FAKE_READY_DELAYED;
+    rig.backend.ready_delay_ns = 500 * MS;
+    for (uint32_t i = 0; i < 40; i++) {
+        (void)claim(&rig, i);
+        wp_rig_advance(&rig, 50 * MS);
+    }
+    assert_true(rig.pools->creations > 0);
+    wp_pools_drain(rig.pools, 0);
+    wp_rig_settle(&rig);
+    assert_true(rig.pools->creations == 0);
+    wp_rig_fini(&rig);
 }
 
 static void
@@ -725,6 +769,7 @@ main(void)
         cmocka_unit_test(scales_to_zero_and_back),
         cmocka_unit_test(one_claim_asks_for_no_crowd),
         cmocka_unit_test(by_hand_until_the_policy_changes),
+        cmocka_unit_test(a_drained_pool_expects_nothing),
         cmocka_unit_test(scale_down_leaves_leases_alone),
         cmocka_unit_test(reservation_raises_the_stock_before_its_time),
         cmocka_unit_test_setup(state_survives_a_kill, replica_set_up),

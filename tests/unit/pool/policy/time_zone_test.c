@@ -590,6 +590,100 @@ test_weeks_of_months(void **state)
     }
 }
 
+static struct wp_zone_rule
+rule_of(const char *text)
+{
+    struct wp_zone_rule rule;
+
+    if (!wp_zone_rule_parse(wp_str_from(text), &rule)) {
+        fail_msg("'%s'", text);
+    }
+    return rule;
+}
+
+/* Goal: what a rule leaves out is an hour more, at two o'clock; what it says is
+ * taken to the second. */
+static void
+test_rules_are_read_whole(void **state)
+{
+    struct wp_zone_rule rule = rule_of("AAA-1BBB,M3.5.0,M10.4.6/3");
+
+    (void)state;
+    assert_true(rule.has_summer);
+    assert_int_equal(rule.standard_s, HOUR);
+    assert_int_equal(rule.summer_s, 2 * HOUR);
+    assert_int_equal(rule.begins.form, WP_ZONE_MONTH_DAY);
+    assert_int_equal(rule.begins.month, 3);
+    assert_int_equal(rule.begins.week, 5);
+    assert_int_equal(rule.begins.weekday, 0);
+    assert_int_equal(rule.begins.time_s, 2 * HOUR);
+    assert_int_equal(rule.ends.month, 10);
+    assert_int_equal(rule.ends.week, 4);
+    assert_int_equal(rule.ends.weekday, 6);
+    assert_int_equal(rule.ends.time_s, 3 * HOUR);
+    rule = rule_of("AAA+2:03:04BBB-5:06:07,J60/-167:59:59,365/+1:02");
+    assert_int_equal(rule.standard_s, -(2 * HOUR + 3 * 60 + 4));
+    assert_int_equal(rule.summer_s, 5 * HOUR + 6 * 60 + 7);
+    assert_int_equal(rule.begins.form, WP_ZONE_JULIAN);
+    assert_int_equal(rule.begins.day, 60);
+    assert_int_equal(rule.begins.time_s, -(168 * HOUR - 1));
+    assert_int_equal(rule.ends.form, WP_ZONE_DAY);
+    assert_int_equal(rule.ends.day, 365);
+    assert_int_equal(rule.ends.time_s, HOUR + 2 * 60);
+    rule = rule_of("AAA0");
+    assert_false(rule.has_summer);
+    assert_int_equal(rule.standard_s, 0);
+}
+
+/* Goal: each change is at its hour, and told of until then, also when it lies
+ * in the year beside. */
+static void
+test_changes_of_rules(void **state)
+{
+    const struct {
+        const char *rule;
+        int standard;
+        int64_t begins_s;
+        int64_t ends_s;
+        int64_t again_s; /* It begins or ends the next time. */
+    } cases[] = {
+        {"AAA0BBB,J60,J300/3", 0, at(2023, 3, 1, 2), at(2023, 10, 27, 2),
+         at(2024, 3, 1, 2)},
+        {"AAA0BBB,J60,J300/3", 0, at(2024, 3, 1, 2), at(2024, 10, 27, 2),
+         at(2025, 3, 1, 2)},
+        {"AAA0BBB,59,299/3", 0, at(2024, 2, 29, 2), at(2024, 10, 26, 2),
+         at(2025, 3, 1, 2)},
+        {"AAA-11BBB,J1/167,J365/-167", 11, at(2023, 1, 7, 12),
+         at(2023, 12, 23, 13), at(2024, 1, 7, 12)},
+        {"AAA-11BBB,M11.1.0/2,M2.5.0/3", 11, at(2025, 11, 1, 15),
+         at(2026, 2, 21, 15), at(2026, 10, 31, 15)},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        struct wp_zone_rule rule = rule_of(cases[i].rule);
+        int32_t standard_s = cases[i].standard * HOUR;
+        int64_t until_s;
+
+        assert_int_equal(
+            wp_zone_rule_offset_s(&rule, cases[i].begins_s - 1, &until_s),
+            standard_s);
+        assert_int_equal(until_s, cases[i].begins_s);
+        assert_int_equal(
+            wp_zone_rule_offset_s(&rule, cases[i].begins_s, &until_s),
+            standard_s + HOUR);
+        assert_int_equal(until_s, cases[i].ends_s);
+        assert_int_equal(
+            wp_zone_rule_offset_s(&rule, cases[i].ends_s - 1, &until_s),
+            standard_s + HOUR);
+        assert_int_equal(until_s, cases[i].ends_s);
+        assert_int_equal(
+            wp_zone_rule_offset_s(&rule, cases[i].ends_s, &until_s),
+            standard_s);
+        assert_int_equal(until_s, cases[i].again_s);
+    }
+}
+
 /* What lies in the directory is not always a zone. */
 static void
 test_odd_files(void **state)
@@ -637,6 +731,8 @@ main(void)
         cmocka_unit_test(test_bounds_of_offsets),
         cmocka_unit_test(test_footers),
         cmocka_unit_test(test_weeks_of_months),
+        cmocka_unit_test(test_rules_are_read_whole),
+        cmocka_unit_test(test_changes_of_rules),
         cmocka_unit_test(test_odd_files),
     };
 
