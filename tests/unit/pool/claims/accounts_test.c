@@ -272,6 +272,86 @@ a_tenant_is_active_for_a_minute(void **state)
     assert_int_equal(wp_accounts_active(&accounts, 6), 2);
 }
 
+static struct wp_account *
+claims_of(const char *tenant, uint32_t n, int64_t now_ns)
+{
+    struct wp_counted counted = {0};
+
+    for (uint32_t i = 0; i < n; i++) {
+        counted = take(2, tenant, now_ns);
+        wp_accounts_give(&accounts, counted.account);
+    }
+    return &accounts.account[counted.account];
+}
+
+/* The times in microseconds. */
+static void
+check_share(const struct wp_account_share *share, bool beyond, uint32_t leave,
+            int64_t gap_us, int64_t ahead_us)
+{
+    assert_int_equal(atomic_load(&share->beyond), beyond);
+    assert_int_equal(atomic_load(&share->leave), leave);
+    assert_int_equal(atomic_load(&share->gap_ns) / 1000, gap_us);
+    assert_int_equal(atomic_load(&share->ahead_ns) / 1000, ahead_us);
+}
+
+static void
+find_shares(bool kept, int64_t now_ns)
+{
+    wp_accounts_set_stock(&accounts, 2, kept, 60, 10 * S);
+    wp_accounts_find_shares(&accounts, now_ns);
+}
+
+/* Goal: a share follows what its tenant needs, up and down again, and is gone
+ * with the rule. */
+static void
+a_share_follows_what_its_tenant_needs(void **state)
+{
+    const struct wp_account_share *newcomer = &accounts.pool[2].newcomer;
+    struct wp_account *modest;
+    struct wp_account *greedy;
+
+    (void)state;
+    wp_accounts_set_pool(&accounts, 2, 2, &no_quota);
+    find_shares(true, 100 * S);
+    modest = claims_of("modest", 1, 100 * S);
+    greedy = claims_of("greedy", 200, 100 * S);
+    check_share(&modest->share, false, 0, 0, 0);
+    check_share(&greedy->share, false, 0, 0, 0);
+    /* 60 are made in the time in which 1 and 200 were claimed. */
+    find_shares(true, 110 * S);
+    check_share(&modest->share, false, 7, 169354, 9830645);
+    check_share(newcomer, false, 7, 169354, 9830645);
+    check_share(&greedy->share, true, 5, 181422, 9818577);
+    assert_int_equal(atomic_load(&greedy->share_ns),
+                     110 * S + atomic_load(&greedy->share.ahead_ns));
+    (void)claims_of("greedy", 200, 111 * S);
+    find_shares(true, 120 * S);
+    assert_true(atomic_load(&greedy->share.beyond));
+    /* What it had saved up is not begun anew. */
+    assert_true(atomic_load(&greedy->share_ns) < 120 * S);
+    /* For minutes it claims no more than it may: both have one half. */
+    for (int64_t t = 130; t <= 600; t += 10) {
+        (void)claims_of("modest", 1, t * S);
+        (void)claims_of("greedy", 1, t * S);
+        find_shares(true, t * S);
+    }
+    check_share(&modest->share, false, 7, 333333, 9666666);
+    check_share(&greedy->share, false, 7, 333333, 9666666);
+    /* Rounded up, as 0 would be no bound. */
+    assert_int_equal(atomic_load(&greedy->share.gap_ns), 333333334);
+    (void)claims_of("greedy", 2000, 610 * S);
+    find_shares(true, 610 * S);
+    assert_true(atomic_load(&greedy->share.beyond));
+    assert_int_equal(atomic_load(&greedy->share_ns),
+                     610 * S + atomic_load(&greedy->share.ahead_ns));
+    find_shares(false, 611 * S);
+    assert_false(atomic_load(&greedy->share.beyond));
+    assert_int_equal(atomic_load(&greedy->share.gap_ns), 0);
+    assert_int_equal(atomic_load(&modest->share.gap_ns), 0);
+    assert_int_equal(atomic_load(&newcomer->gap_ns), 0);
+}
+
 int
 main(void)
 {
@@ -285,6 +365,7 @@ main(void)
         TEST(accounts_without_claims_become_others),
         TEST(who_finds_no_account_shares_one),
         TEST(a_tenant_is_active_for_a_minute),
+        TEST(a_share_follows_what_its_tenant_needs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

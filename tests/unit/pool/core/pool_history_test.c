@@ -510,6 +510,37 @@ reserve(struct wp_rig *rig, const char *id, uint32_t n, int64_t in_ns)
                                   now_ns + in_ns, now_ns + 2 * in_ns, NULL);
 }
 
+static const char all_told[] = "0 begin 2 clock 0\n"
+                               "0 policy other\n"
+                               "0 at once 7\n"
+                               "0 step\n"
+                               "0 ready 0\n"
+                               "0 ready 0\n"
+                               "300 claims 3 missed 1\n"
+                               "300 reserved 4 100300 to 200300\n"
+                               "300 reserved 5 200300 to 400300\n"
+                               "400 step\n"
+                               "400 cancel 1\n"
+                               "450 step\n"
+                               "500 replicas 4\n"
+                               "500 step\n"
+                               "550 at once 9\n"
+                               "550 step\n"
+                               "550 policy other\n"
+                               "600 step\n"
+                               "600 ready 0 lead 300\n"
+                               "600 ready 0 lead 300\n"
+                               "650 clock clock 20650\n"
+                               "650 step\n"
+                               "660 claims 1\n"
+                               "1360 claims 2 missed 1\n"
+                               "1360 ready 0 lead 858\n"
+                               "1360 ready 0 lead 858\n"
+                               "3601360 unseen 360000\n"
+                               "3601360 policy other\n"
+                               "3601410 step\n"
+                               "3601410 ready 0 lead 3592117\n";
+
 /* In the order in which it is told, and nothing twice. */
 static void
 records_all_that_its_scaler_is_told(void **state)
@@ -565,36 +596,7 @@ records_all_that_its_scaler_is_told(void **state)
     assert_int_equal(wp_pools_update(rig.pools, 0, &stats.spec, NULL), WP_OK);
     wp_rig_advance(&rig, 50 * MS);
     tell(wp_pools_history(rig.pools, 0), text, sizeof text);
-    assert_string_equal(text, "0 begin 2 clock 0\n"
-                              "0 policy other\n"
-                              "0 at once 7\n"
-                              "0 step\n"
-                              "0 ready 0\n"
-                              "0 ready 0\n"
-                              "300 claims 3 missed 1\n"
-                              "300 reserved 4 100300 to 200300\n"
-                              "300 reserved 5 200300 to 400300\n"
-                              "400 step\n"
-                              "400 cancel 1\n"
-                              "450 step\n"
-                              "500 replicas 4\n"
-                              "500 step\n"
-                              "550 at once 9\n"
-                              "550 step\n"
-                              "550 policy other\n"
-                              "600 step\n"
-                              "600 ready 0 lead 300\n"
-                              "600 ready 0 lead 300\n"
-                              "650 clock clock 20650\n"
-                              "650 step\n"
-                              "660 claims 1\n"
-                              "1360 claims 2 missed 1\n"
-                              "1360 ready 0 lead 858\n"
-                              "1360 ready 0 lead 858\n"
-                              "3601360 unseen 360000\n"
-                              "3601360 policy other\n"
-                              "3601410 step\n"
-                              "3601410 ready 0 lead 3592117\n");
+    assert_string_equal(text, all_told);
     wp_rig_fini(&rig);
 }
 

@@ -127,13 +127,16 @@ have_one_request(struct replica *a)
 {
     static struct wp_store_request *taken[512];
     uint32_t n = 0;
+    uint32_t commits;
 
     while ((taken[n] = wp_store_request_take(a->pools)) != NULL) {
         n++;
         assert_true(n < WP_ARRAY_LEN(taken));
     }
     wp_store_request_give(taken[--n]);
+    commits = replica_store.ports[0].commits;
     replica_settle(a);
+    assert_int_equal(replica_store.ports[0].commits, commits + 1);
     assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 1);
     assert_int_equal(replica_stats(a).dying, 1);
     wp_clock_manual_advance(&replica_clock, WP_NS_PER_S);
@@ -142,6 +145,8 @@ have_one_request(struct replica *a)
     while (n > 0) {
         wp_store_request_give(taken[--n]);
     }
+    /* It was asked again once, and not in haste. */
+    assert_int_equal(replica_store.ports[0].commits, commits + 2);
 }
 
 /* The sandbox was destroyed when nothing was recorded of it yet. Another
