@@ -510,6 +510,17 @@ who_goes_before_the_store_is_asked_is_answered_at_once(void **state)
     assert_int_equal(replica_claim(&b, &again, "c1"), WP_OK);
     assert_string_equal(again.claim.grant.sandbox, held.claim.grant.sandbox);
     assert_int_equal(replica_stats(&b).leased, 1);
+    /* Of a lease that is known here, whoever goes leaves it alone. */
+    wp_rig_claim_init(&gone, "c1", "", 60 * WP_NS_PER_S, 0);
+    assert_int_equal(wp_pools_claim(b.pools, &gone.claim), WP_PENDING);
+    assert_true(wp_pools_cancel(b.pools, &gone.claim));
+    assert_int_equal(gone.claim.status, WP_CANCELLED);
+    replica_settle_both(&a, &b);
+    assert_int_equal(gone.answers, 0);
+    assert_int_equal(wp_model_count(&replica_store, WP_RECORD_HELD), 1);
+    assert_int_equal(replica_claim(&b, &again, "c1"), WP_OK);
+    assert_true(again.claim.replayed);
+    assert_string_equal(again.claim.grant.sandbox, held.claim.grant.sandbox);
     replica_close(&b);
     replica_close(&a);
 }
