@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "pool/claims/claim_table.h"
+#include "pool/slots/timing_wheel.h"
+#include "pool/table/pools.h"
 #include "tests/support/pool/pool_rig.h"
 
 #define S WP_NS_PER_S
@@ -315,6 +317,42 @@ a_size_is_refused_in_words(void **state)
     }
 }
 
+/* --- Memory --- */
+
+/* What pools of so many slots take but for the parts that tell their own size.
+ */
+static uint64_t
+other_bytes(uint32_t slots_max)
+{
+    const struct wp_pools *pools;
+    uint64_t parts;
+    uint64_t all;
+
+    wp_rig_init(&rig, slots_max, 0, NULL);
+    pools = rig.pools;
+    parts = sizeof *pools + wp_slots_memory_bytes(&pools->slots) +
+            wp_claim_table_memory_bytes(&pools->claims) +
+            wp_accounts_bytes(&pools->accounts) +
+            wp_timing_wheel_bytes(slots_max);
+    all = wp_pools_memory_bytes(pools);
+    assert_true(all > parts);
+    wp_rig_fini(&rig);
+    return all - parts;
+}
+
+/* Goal: the memory that is told of is all that was reserved. */
+static void
+memory_is_told_whole(void **state)
+{
+    uint64_t some = other_bytes(512);
+    uint64_t more = other_bytes(1024);
+
+    (void)state;
+    /* Of each slot, the lease that the backend was told of. */
+    assert_int_equal(more - some, 512 * 24);
+    assert_in_range(some, 512 * 24, 1 << 20);
+}
+
 int
 main(void)
 {
@@ -325,6 +363,7 @@ main(void)
         cmocka_unit_test(pools_of_a_daemon_that_stops_take_no_claims),
         cmocka_unit_test(a_pool_is_refused_in_words),
         cmocka_unit_test(a_size_is_refused_in_words),
+        cmocka_unit_test(memory_is_told_whole),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
