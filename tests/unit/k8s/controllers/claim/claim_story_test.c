@@ -437,6 +437,180 @@ no_collector(void)
     tell_end();
 }
 
+/* --- Which Sandbox it has --- */
+
+static void
+put_sandbox(const char *name, const char *more, const char *kind,
+            const char *owner, const char *uid)
+{
+    char text[1024];
+
+    (void)snprintf(text, sizeof text,
+                   "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\",%s"
+                   "\"ownerReferences\":[{\"apiVersion\":"
+                   "\"extensions.agents.x-k8s.io/v1beta1\",\"kind\":\"%s\","
+                   "\"name\":\"%s\",\"uid\":\"%s\",\"controller\":true}]},"
+                   "\"spec\":{}}",
+                   name, more, kind, owner, uid);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX, text);
+}
+
+static void
+put_claim(const char *metadata)
+{
+    char text[512];
+
+    (void)snprintf(text, sizeof text,
+                   "{\"metadata\":{\"namespace\":\"ns\",%s},\"spec\":{"
+                   "\"warmPoolRef\":{\"name\":\"p\"}}}",
+                   metadata);
+    (void)wp_recorder_put(rig.api, WP_KIND_SANDBOX_CLAIM, text);
+    wp_claim_rig_settle(&rig);
+}
+
+#define GOING "\"deletionTimestamp\":\"2026-01-01T00:00:00Z\","
+
+/* Several are its own: the first by name that is not going. */
+static void
+owned(void)
+{
+    static const struct {
+        const char *claim;
+        const char *more[3];
+    } rows[] = {
+        {"some-go", {GOING, "", ""}},
+        {"later-go", {"", GOING, ""}},
+        {"last-stays", {GOING, GOING, ""}},
+        {"all-go", {GOING, GOING, GOING}},
+    };
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        char text[128];
+
+        begin_silent(0);
+        (void)snprintf(text, sizeof text, "\"name\":\"%s\",\"uid\":\"u-of-it\"",
+                       rows[i].claim);
+        for (size_t k = 0; k < WP_ARRAY_LEN(rows[i].more); k++) {
+            char name[8];
+
+            (void)snprintf(name, sizeof name, "s%zu", k);
+            put_sandbox(name, rows[i].more[k], "SandboxClaim", rows[i].claim,
+                        "u-of-it");
+        }
+        wp_claim_rig_settle(&rig);
+        put_claim(text);
+        tell_calls(rows[i].claim);
+        tell_ready(rows[i].claim);
+        pass(5 * S, 10);
+        tell_end();
+    }
+}
+
+/* It has the name of one already, whoever has that one. */
+static void
+reserved(void)
+{
+    static const struct {
+        const char *claim;
+        const char *more;
+        const char *kind;
+        const char *owner;
+    } rows[] = {
+        {"of-its-pool", "", "SandboxWarmPool", "p"},
+        {"of-its-pool-going", GOING, "SandboxWarmPool", "p"},
+        {"of-another-pool", "", "SandboxWarmPool", "q"},
+        {"of-another-claim", "", "SandboxClaim", "other"},
+        {"of-something-else", "", "Job", "j"},
+    };
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        char text[256];
+
+        begin_silent(0);
+        put_pool("q", "t", "");
+        put_sandbox("named", rows[i].more, rows[i].kind, rows[i].owner, "ou");
+        wp_claim_rig_settle(&rig);
+        (void)snprintf(text, sizeof text,
+                       "\"name\":\"%s\",\"annotations\":{"
+                       "\"" WP_ANNOTATION_SANDBOX_NAME "\":\"named\"}",
+                       rows[i].claim);
+        put_claim(text);
+        tell_calls(rows[i].claim);
+        tell_ready(rows[i].claim);
+        pass(5 * S, 10);
+        rig.faults_may_stay = true;
+        tell_end();
+    }
+}
+
+/* What a bound Sandbox has lost is written again. */
+static void
+refreshed(void)
+{
+    begin_silent(1);
+    wp_claim_rig_claim(&rig, "warm", NULL);
+    wp_claim_rig_claim(&rig, "warm-too", NULL);
+    pass(3 * S, 30);
+    tell_calls("a warm one and a cold one");
+    for (int i = 0; i < 2; i++) {
+        const char *claim = i == 0 ? "warm" : "warm-too";
+
+        merge(WP_KIND_SANDBOX, wp_claim_rig_sandbox(&rig, claim),
+              "{\"metadata\":{\"labels\":{\"" WP_LABEL_LAUNCH_TYPE
+              "\":null}}}");
+    }
+    tell_calls("they do not tell how they came");
+    wp_recorder_hold(rig.api, true);
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t",
+        "{\"spec\":{\"podTemplate\":{\"metadata\":{\"labels\":{"
+        "\"tier\":\"two\"}}}}}");
+    (void)wp_recorder_merge(
+        rig.api, WP_KIND_SANDBOX, "ns", wp_claim_rig_sandbox(&rig, "warm"),
+        READY("False", "DependenciesNotReady", "2026-01-01T00:00:09Z"));
+    wp_recorder_hold(rig.api, false);
+    wp_claim_rig_settle(&rig);
+    tell_calls("other labels, and one is not ready: that is told first");
+    tell_end();
+}
+
+/* Its template goes while sandboxes are ready. */
+static void
+no_template(void)
+{
+    begin_silent(1);
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t");
+    wp_claim_rig_settle(&rig);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    pass(5 * S, 20);
+    tell_end();
+}
+
+/* The POST was answered by nobody: done or not. */
+static void
+lost_posts(void)
+{
+    for (int effect = 0; effect < 2; effect++) {
+        begin_silent(0);
+        wp_recorder_plan(rig.api, &(struct wp_recorder_fault){
+                                      .verb = WP_VERB_POST,
+                                      .kind = WP_KIND_SANDBOX,
+                                      .status = WP_UNKNOWN_OUTCOME,
+                                      .effect = effect == 1,
+                                  });
+        wp_recorder_hold(rig.api, true);
+        wp_claim_rig_claim(&rig, "a", NULL);
+        wp_recorder_hold(rig.api, false);
+        wp_claim_rig_settle(&rig);
+        tell_calls(effect == 1 ? "it was made" : "it was not");
+        pass(5 * S, 20);
+        tell_calls("later");
+        wp_recorder_remove(rig.api, WP_KIND_SANDBOX, "ns", "a");
+        pass(10 * S, 40);
+        tell_end();
+    }
+}
+
 static void
 claims_live_as_they_are_told(void **state)
 {
@@ -444,11 +618,21 @@ claims_live_as_they_are_told(void **state)
         const char *name;
         void (*run)(void);
     } lives[] = {
-        {"warm", warm},       {"cold", cold},
-        {"waiting", waiting}, {"conflicts", conflicts},
-        {"answers", answers}, {"refused", refused},
-        {"expiry", expiry},   {"by template", by_template},
-        {"restart", restart}, {"no collector", no_collector},
+        {"warm", warm},
+        {"cold", cold},
+        {"waiting", waiting},
+        {"conflicts", conflicts},
+        {"answers", answers},
+        {"refused", refused},
+        {"expiry", expiry},
+        {"by template", by_template},
+        {"restart", restart},
+        {"no collector", no_collector},
+        {"owned", owned},
+        {"reserved", reserved},
+        {"refreshed", refreshed},
+        {"no template", no_template},
+        {"lost posts", lost_posts},
     };
     char *text = NULL;
     size_t len;

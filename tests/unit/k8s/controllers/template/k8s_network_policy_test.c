@@ -134,6 +134,20 @@ static const struct {
     {"{'ingress': [{'from': [{'podSelector': {}}]}]}",
      "{'ingress': [{'from': [{'podSelector': {'matchLabels': {}}}]}]}", true},
     {"{'ingress': [{'from': [{'podSelector': {}}]}]}",
+     "{'ingress': [{'from': [{'podSelector': {'matchExpressions': []}}]}]}",
+     true},
+    {"{'ingress': [{'from': [{'podSelector': {}}]}]}",
+     "{'ingress': [{'from': [{'podSelector': {'matchExpressions': [{'key': "
+     "'k', 'operator': 'Exists'}]}}]}]}",
+     false},
+    {"{'ingress': [{'from': [{'namespaceSelector': {'matchExpressions': "
+     "[{'key': 'k', 'operator': 'Exists'}]}}]}]}",
+     "{'ingress': [{'from': [{'namespaceSelector': {'matchExpressions': "
+     "[{'key': 'k', 'operator': 'Exists', 'values': []}]}}]}]}",
+     true},
+    {"{'podSelector': {}}", "{'podSelector': {'matchExpressions': []}}", true},
+    {"{'podSelector': {}}", "{'podSelector': {'matchLabels': {}}}", true},
+    {"{'ingress': [{'from': [{'podSelector': {}}]}]}",
      "{'ingress': [{'from': [{'namespaceSelector': {}}]}]}", false},
     {"{'ingress': [{'from': [{'podSelector': {}}]}]}",
      "{'ingress': [{'from': [{'podSelector': {}, 'namespaceSelector': {}}]}]}",
