@@ -586,6 +586,36 @@ no_template(void)
     tell_end();
 }
 
+/* The same for one that has the name of a Sandbox which tells of no template. */
+static void
+no_template_at_all(void)
+{
+    begin_silent(0);
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t");
+    put_sandbox("named", "", "SandboxWarmPool", "p", "ou");
+    wp_claim_rig_settle(&rig);
+    put_claim("\"name\":\"a\",\"annotations\":{\"" WP_ANNOTATION_SANDBOX_NAME
+              "\":\"named\"}");
+    pass(5 * S, 20);
+    tell_end();
+}
+
+/* What was not made, after all, is made no more once a warm one is ready. */
+static void
+lost_post_and_a_warm_one(void)
+{
+    begin_silent(1);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    plan(WP_VERB_POST, WP_KIND_SANDBOX, NULL, WP_UNKNOWN_OUTCOME, 1);
+    wp_claim_rig_claim(&rig, "b", NULL);
+    told = wp_recorder_calls(rig.api);
+    pass(2 * S, 4);
+    tell_calls("a cold one, perhaps");
+    assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
+    pass(5 * S, 20);
+    tell_end();
+}
+
 /* The POST was answered by nobody: done or not. */
 static void
 lost_posts(void)
@@ -632,7 +662,9 @@ claims_live_as_they_are_told(void **state)
         {"reserved", reserved},
         {"refreshed", refreshed},
         {"no template", no_template},
+        {"no template at all", no_template_at_all},
         {"lost posts", lost_posts},
+        {"lost post and a warm one", lost_post_and_a_warm_one},
     };
     char *text = NULL;
     size_t len;

@@ -482,6 +482,33 @@ server_error(void **state)
     tear_down(&world);
 }
 
+/* One that was just made waits until it may ask, and asks of what it was to look
+ * at meanwhile. */
+static void
+nothing_is_asked_before_it_may(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world);
+    wp_template_checker_pause(world.checker, true);
+    wp_template_checker_destroy(world.checker);
+    world.checker = wp_template_checker_create(&world.parts);
+    assert_non_null(world.checker);
+    (void)wp_recorder_put(
+        world.api, WP_KIND_SANDBOX_TEMPLATE,
+        "{\"metadata\":{\"name\":\"t\",\"namespace\":\"team\",\"uid\":\"u\"},"
+        "\"spec\":{\"podTemplate\":{\"spec\":{}}}}");
+    wp_recorder_notify(world.api);
+    wp_template_checker_look(world.checker, template_of(&world));
+    assert_int_not_equal(event_base_loop(world.parts.base, EVLOOP_NONBLOCK),
+                         -1);
+    assert_int_equal(wp_recorder_calls(world.api), 0);
+    settle(&world);
+    assert_int_equal(checks(&world), 1);
+    tear_down(&world);
+}
+
 /* It goes, and another of its name comes. */
 static void
 template_that_goes(void **state)
@@ -520,6 +547,7 @@ main(void)
         cmocka_unit_test(namespace_that_goes),
         cmocka_unit_test(server_error),
         cmocka_unit_test(template_that_goes),
+        cmocka_unit_test(nothing_is_asked_before_it_may),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -325,6 +325,32 @@ policies_of_claims_go(void **state)
     }
 }
 
+/* Whoever begins to lead looks at every template, and at every policy that may
+ * have to go, whatever it has seen of them before. */
+static void
+all_are_looked_at_when_it_begins(void **state)
+{
+    (void)state;
+    for (int gc = 0; gc < 2; gc++) {
+        struct wp_work_queue_stats before;
+        struct wp_work_queue_stats after;
+        struct world world;
+
+        set_up(&world, gc == 1);
+        PUT_TEMPLATE(&world, "'networkPolicyManagement': 'Unmanaged', ");
+        wp_test_put(world.api, WP_KIND_NETWORK_POLICY,
+                    "{'metadata': {'name': 'other-network-policy', "
+                    "'namespace': 'team'}, 'spec': {'podSelector': {}}}");
+        settle(&world);
+        wp_template_controller_ops.stats(world.controller, &before);
+        settle(&world);
+        wp_template_controller_ops.stats(world.controller, &after);
+        assert_int_equal(after.begun - before.begun, 1 + gc);
+        assert_int_equal(writes(&world, WP_KIND_NETWORK_POLICY), 0);
+        tear_down(&world);
+    }
+}
+
 int
 main(void)
 {
@@ -337,6 +363,7 @@ main(void)
         cmocka_unit_test(foreign_policy_stays),
         cmocka_unit_test(lost_answer),
         cmocka_unit_test(deleted_template),
+        cmocka_unit_test(all_are_looked_at_when_it_begins),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
