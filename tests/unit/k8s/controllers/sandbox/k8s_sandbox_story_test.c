@@ -290,6 +290,89 @@ volume(void)
     end();
 }
 
+static void
+tell_looks(void)
+{
+    struct wp_work_queue_stats stats;
+
+    wp_sandbox_controller_ops.stats(rig.controller, &stats);
+    (void)fprintf(story, "%d looks, %d failed\n", (int)stats.begun,
+                  (int)stats.failed);
+}
+
+enum delay {
+    STRANGER,  /* A Pod of its name is nobody's. */
+    PAUSE,     /* The API server asks for one. */
+    REFUSED,   /* It refuses once. */
+    STARTS,    /* A step of its start is told later. */
+    SUSPENDED, /* With a stranger's Pod, which may go unseen. */
+    DELAYS,
+};
+
+static void
+delay(enum delay what)
+{
+    if (what == STRANGER || what == SUSPENDED) {
+        sandbox_rig_put(&rig, WP_KIND_POD,
+                        "{'metadata':{'name':'s','namespace':'n','uid':"
+                        "'x-uid'},'spec':{}}");
+    } else if (what != STARTS) {
+        wp_recorder_plan(
+            rig.api, &(struct wp_recorder_fault){
+                         .verb = WP_VERB_POST,
+                         .kind = WP_KIND_POD,
+                         .status = what == PAUSE ? WP_RESOURCE_EXHAUSTED
+                                                 : WP_PERMISSION_DENIED,
+                         .retry_after_ns = what == PAUSE ? 60 * WP_NS_PER_S : 0,
+                         .message = "the server's words"});
+    }
+}
+
+/* Its end comes when it is due, whatever else it waits for. */
+static void
+due(void)
+{
+    static const struct {
+        const char *spec;
+        int seconds; /* To look at. */
+    } ends[] = {
+        {"'shutdownTime':'2026-01-01T00:00:04Z'", 90},
+        {"'shutdownTime':'2026-01-01T00:00:40Z'", 90},
+        {"'shutdownTime':'2026-01-01T00:30:00Z'", 600},
+        {"'service':false", 90},
+    };
+
+    for (size_t i = 0; i < DELAYS * WP_ARRAY_LEN(ends); i++) {
+        enum delay what = (enum delay)(i % DELAYS);
+        char spec[256];
+
+        begin(false);
+        (void)fprintf(story, "== %s, %d\n", ends[i / DELAYS].spec, (int)what);
+        delay(what);
+        (void)snprintf(spec, sizeof spec, "'shutdownPolicy':'Retain',%s%s",
+                       ends[i / DELAYS].spec,
+                       what == SUSPENDED ? ",'operatingMode':'Suspended'" : "");
+        sandbox_rig_sandbox(&rig, "", spec);
+        if (what == STARTS) {
+            sandbox_rig_merge(&rig, WP_KIND_POD, "s",
+                              "{'spec':{'nodeName':'node-1'},'status':{"
+                              "'conditions':[{'type':'PodScheduled','status':"
+                              "'True'}]}}");
+        }
+        for (int second = 1; second <= ends[i / DELAYS].seconds; second++) {
+            char text[24];
+
+            sandbox_rig_pass(&rig, 1000);
+            (void)snprintf(text, sizeof text, "after %d s", second);
+            if (wp_recorder_calls(rig.api) > told) {
+                tell(text);
+            }
+        }
+        tell_looks();
+        end();
+    }
+}
+
 /* What was left behind while nobody led. */
 static void
 orphans(void)
@@ -402,6 +485,7 @@ sandboxes_live_as_they_are_told(void **state)
         {"several expire", several_expire},
         {"named", named},
         {"volume", volume},
+        {"due", due},
         {"orphans", orphans},
         {"collected", collected},
         {"answers", answers},
