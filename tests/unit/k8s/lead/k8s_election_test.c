@@ -116,6 +116,7 @@ static void
 release_unanswered(void **state)
 {
     struct election_rig *rig = *state;
+    uint32_t sent;
 
     election_rig_start(rig, 0);
     election_rig_settle(rig);
@@ -126,6 +127,16 @@ release_unanswered(void **state)
     assert_false(rig->all[0].released);
     election_rig_advance(rig, 200 * WP_NS_PER_MS);
     assert_true(rig->all[0].released);
+    /* What it had asked is answered by then, and leads to nothing. */
+    sent = rig->all[0].api.sent;
+    rig->all[0].api.fate = ELECTION_SERVED;
+    for (size_t i = 0; i < rig->calls_len; i++) {
+        rig->calls[i].late = false;
+    }
+    election_rig_advance(rig, 10 * WP_NS_PER_S);
+    assert_int_equal(rig->all[0].api.sent, sent);
+    assert_false(rig->all[0].led);
+    assert_int_equal(rig->all[0].begun, 1);
 }
 
 /* That the holder serves is said of it alone, from its next renewal on. */
