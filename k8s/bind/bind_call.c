@@ -59,8 +59,8 @@ end(struct wp_bind_call *call, const struct wp_bind_answer *answer)
     done(ctx, answer);
 }
 
-/* True: the answer was there, and the call is gone. */
-static bool
+/* Once the answer is there the call is gone. */
+static void
 look(struct wp_bind_call *call, bool ended)
 {
     struct evbuffer *in = bufferevent_get_input(call->bev);
@@ -68,23 +68,21 @@ look(struct wp_bind_call *call, bool ended)
     struct wp_bind_answer answer;
 
     len = len < WP_BIND_ANSWER_MAX ? len : WP_BIND_ANSWER_MAX;
-    if (!wp_bind_answer_read(
+    if (wp_bind_answer_read(
             (struct wp_str){
                 len > 0 ? (const char *)evbuffer_pullup(in, (ev_ssize_t)len)
                         : "",
                 len},
             ended, &call->brought, &answer)) {
-        return false;
+        end(call, &answer);
     }
-    end(call, &answer);
-    return true;
 }
 
 static void
 on_read(struct bufferevent *bev, void *ctx)
 {
     (void)bev;
-    (void)look(ctx, false);
+    look(ctx, false);
 }
 
 static void
@@ -101,7 +99,7 @@ on_event(struct bufferevent *bev, short what, void *ctx)
                            WP_STR("the sandbox's server cannot be reached"));
         end(call, &answer);
     } else {
-        (void)look(call, true);
+        look(call, true);
     }
 }
 

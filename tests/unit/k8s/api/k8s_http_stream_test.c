@@ -22,6 +22,7 @@ struct watcher {
     int code;
     char bytes[256];
     char body[64];
+    char error[64];
     void (*reaction)(struct watcher *watcher);
     struct watcher *other;
     bool stop;
@@ -52,6 +53,7 @@ on_end(void *ctx, const struct wp_http_answer *answer)
     watcher->code = answer->code;
     (void)snprintf(watcher->body, sizeof watcher->body, "%.*s",
                    WP_STR_ARG(answer->body));
+    (void)snprintf(watcher->error, sizeof watcher->error, "%s", answer->error);
 }
 
 static void
@@ -245,6 +247,7 @@ stopped_by_owner(void **state)
     watch(&watcher, "/watch", 5000);
     rig_wait(&rig, &watcher.end_count, 1);
     assert_int_equal(watcher.status, WP_CANCELLED);
+    assert_string_equal(watcher.error, "ended by its owner");
     assert_int_equal(watcher.byte_count, 3);
     rig_fini(&rig);
 }

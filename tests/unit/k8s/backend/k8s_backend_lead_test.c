@@ -64,6 +64,69 @@ what_others_made_is_taken_in(void **state)
     wp_cluster_rig_fini(&rig);
 }
 
+/* What goes, and what is no pool's and of no claim, is nothing to count. */
+static void
+what_goes_or_is_somebody_elses_is_not(void **state)
+{
+    struct wp_cluster_backend_stats stats;
+
+    (void)state;
+    wp_cluster_rig_init(&rig, 1, NULL);
+    wp_cluster_rig_put_foreign(&rig, "p-x7k2q");
+    (void)wp_recorder_merge(
+        rig.api, KIND, "ns", "p-x7k2q",
+        "{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\","
+        "\"finalizers\":[\"x/y\"]}}");
+    (void)wp_recorder_put(
+        rig.api, KIND,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"users\",\"uid\":"
+        "\"0a1b2c3d-0000-4000-8000-0000000000aa\"},\"spec\":{}}");
+    wp_recorder_notify(rig.api);
+    wp_cluster_rig_begin_to_lead(&rig);
+    for (int i = 0; i < 100000 && rig.readied == 0; i++) {
+        wp_cluster_rig_settle(&rig);
+    }
+    stats = wp_cluster_rig_backend_stats(&rig);
+    assert_int_equal(stats.found, 0);
+    assert_int_equal(stats.known, 1);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 3);
+    assert_int_equal(wp_cluster_rig_stats(&rig).created_total, 1);
+    wp_cluster_rig_fini(&rig);
+}
+
+/* Each term ends before it was ready, at another moment: the last one counts
+ * what is there once, and is the only one that was ever ready. */
+static void
+terms_that_end_before_they_were_ready(void **state)
+{
+    (void)state;
+    wp_cluster_rig_init(&rig, 2, NULL);
+    wp_cluster_rig_put_foreign(&rig, "p-x7k2q");
+    wp_recorder_notify(rig.api);
+    for (int parts = 0; parts < 6; parts++) {
+        wp_cluster_rig_begin_to_lead(&rig);
+        for (int i = 0; i < parts && rig.readied == 0; i++) {
+            wp_cluster_rig_run(
+                &rig, (enum wp_cluster_rig_part)(i % WP_CLUSTER_RIG_PARTS));
+        }
+        wp_cluster_rig_follow(&rig);
+        wp_cluster_rig_follow(&rig); /* That it does not lead is no news. */
+        wp_cluster_rig_settle(&rig);
+        assert_int_equal(wp_cluster_rig_backend_stats(&rig).found, 0);
+    }
+    assert_int_equal(rig.readied, 0);
+    assert_int_equal(wp_recorder_count(rig.api, WP_VERB_WRITES, KIND), 0);
+    wp_cluster_rig_begin_to_lead(&rig);
+    for (int i = 0; i < 100000 && rig.readied == 0; i++) {
+        wp_cluster_rig_settle(&rig);
+    }
+    wp_cluster_rig_settle(&rig);
+    assert_int_equal(rig.readied, 1);
+    assert_int_equal(wp_cluster_rig_backend_stats(&rig).found, 1);
+    assert_int_equal(wp_cluster_rig_objects(&rig), 2);
+    wp_cluster_rig_fini(&rig);
+}
+
 static void
 sandboxes_of_a_pool_that_is_heard_of_later_are_taken_in(void **state)
 {
@@ -375,6 +438,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_follower_writes_nothing),
         cmocka_unit_test(what_others_made_is_taken_in),
+        cmocka_unit_test(what_goes_or_is_somebody_elses_is_not),
+        cmocka_unit_test(terms_that_end_before_they_were_ready),
         cmocka_unit_test(
             sandboxes_of_a_pool_that_is_heard_of_later_are_taken_in),
         cmocka_unit_test(a_change_of_leaders_and_back_loses_nothing),

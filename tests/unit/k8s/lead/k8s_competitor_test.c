@@ -14,6 +14,7 @@
 #include "k8s/objects/json.h"
 #include "k8s/lead/competitor.h"
 #include "pool/base/clock.h"
+#include "tests/support/base/heard.h"
 #include "tests/support/pool/manual_clock.h"
 
 #define WALL_NS (INT64_C(1700000000) * WP_NS_PER_S)
@@ -384,6 +385,35 @@ alive_without(void **state)
     assert_non_null(strstr(rig->conflict, "home"));
 }
 
+/* One that goes on beside us is told of once, however often it is seen. */
+static void
+alive_without_is_told_once(void **state)
+{
+    static struct heard heard;
+    struct rig *rig = *state;
+
+    rig->holder = "pod_1";
+    rig->renews = true;
+    rig->deployment = WITH("\"--extensions=false\"");
+    rig->looks_on = true;
+    heard_begin(&heard);
+    start(rig, true, false);
+    for (int minutes = 0; minutes < 10; minutes++) {
+        rig->done = 0;
+        (void)seconds_to_answer(rig, 60);
+    }
+    assert_string_equal(
+        heard_end(&heard),
+        "INFO waiting for another controller to let go of its Lease "
+        "lease=a3317529.agent-sandbox.x-k8s.io "
+        "namespace=agent-sandbox-system holder=pod_1\n"
+        "INFO agent-sandbox-controller is active without --extensions: it "
+        "makes the Pods, this one keeps the pools "
+        "namespace=agent-sandbox-system holder=pod_1\n");
+    assert_string_equal(rig->conflict, "");
+    assert_true(rig->reads > 20);
+}
+
 /* The flag as Go reads it: some of these are on, and the last one counts. */
 static void
 flags(void **state)
@@ -557,10 +587,19 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(nobody),     TEST(stopped),     TEST(killed),
-        TEST(skewed),     TEST(alive),       TEST(alive_without),
-        TEST(unreadable), TEST(unanswered),  TEST(stop_early),
-        TEST(flags),      TEST(comes_later), TEST(other_installation),
+        TEST(nobody),
+        TEST(stopped),
+        TEST(killed),
+        TEST(skewed),
+        TEST(alive),
+        TEST(alive_without),
+        TEST(unreadable),
+        TEST(unanswered),
+        TEST(stop_early),
+        TEST(flags),
+        TEST(comes_later),
+        TEST(other_installation),
+        TEST(alive_without_is_told_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
