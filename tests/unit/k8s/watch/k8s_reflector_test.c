@@ -32,6 +32,7 @@ static struct wp_http_stream_config stream;
 static bool streaming;
 static bool answered;
 static char version[64];
+static uint32_t timeout_s;
 
 /* --- The client's part --- */
 
@@ -53,6 +54,7 @@ __wrap_wp_api_watch_path(const struct wp_api_target *target,
     assert_string_equal(target->ns, "team");
     assert_string_equal(query->label_selector, "a=b");
     assert_in_range(query->timeout_s, 300, 600);
+    timeout_s = query->timeout_s;
     (void)snprintf(version, sizeof version, "%s", query->resource_version);
     out[0] = '\0';
     return true;
@@ -261,7 +263,46 @@ ends(enum wp_status status, int code)
     "\",\"namespace\":\"team\",\"uid\":\"" name                                \
     "\",\"resourceVersion\":\"" version "\"}}}\n"
 
+static const char *
+known_version(const char *name)
+{
+    const struct wp_object *object = wp_store_find(store, "team", name);
+
+    return object != NULL ? object->resource_version : "";
+}
+
 /* --- Lists --- */
+
+/* What the list has counts beside what was known before it was made, older or
+ * not; what is known from after it stays. */
+static void
+lists_overrule_what_was_before_them(void **state)
+{
+    struct wp_object *object;
+    json_t *written; /* By this client, and answered. */
+    json_t *list;
+
+    (void)state;
+    watch_from("7");
+    assert_true(says(CHANGE("MODIFIED", "p", "20")));
+    assert_true(says(CHANGE("ADDED", "q", "18")));
+    assert_true(says(CHANGE("ADDED", "r", "19")));
+    written = pod("q", "21");
+    object = wp_object_create(WP_KIND_POD, written, NULL);
+    assert_non_null(object);
+    wp_store_learn(store, object);
+    json_decref(written);
+    assert_string_equal(known_version("p"), "20");
+    ends(WP_OK, 410);
+    fire();
+    list = json_pack("{s:{s:s}, s:[o, o]}", "metadata", "resourceVersion", "20",
+                     "items", pod("p", "5"), pod("q", "6"));
+    wp_recorder_answer(asked(), WP_OK, list);
+    json_decref(list);
+    assert_string_equal(known_version("p"), "5");
+    assert_string_equal(known_version("q"), "21");
+    assert_string_equal(known_version("r"), "");
+}
 
 static void
 page_by_page(void **state)
@@ -424,6 +465,30 @@ a_watch_that_lasted(void **state)
     assert_true(streaming);
     assert_string_equal(version, "7");
     assert_int_equal(stats().probes, 0);
+}
+
+/* They are spread over five minutes, both ends included. */
+static void
+watches_are_asked_for_five_to_ten_minutes(void **state)
+{
+    static const uint32_t extras[] = {0, 150, 300};
+
+    (void)state;
+    watch_from("7");
+    for (size_t i = 0; i < WP_ARRAY_LEN(extras); i++) {
+        struct wp_rng draws;
+        uint64_t seed = 0;
+
+        do {
+            wp_rng_init(&draws, ++seed);
+        } while (wp_rng_below(&draws, 301) != extras[i]);
+        ends(WP_OK, 200);
+        assert_int_equal(reflector->state, WP_REFLECTOR_WATCH_SOON);
+        wp_rng_init(&reflector->rng, seed);
+        fire();
+        assert_true(streaming);
+        assert_int_equal(timeout_s, 300 + extras[i]);
+    }
 }
 
 /* In doubt, one that goes on for a second has proved itself. */
@@ -645,6 +710,8 @@ main(void)
 {
     static const struct CMUnitTest tests[] = {
         REFLECTOR(page_by_page),
+        REFLECTOR(lists_overrule_what_was_before_them),
+        REFLECTOR(watches_are_asked_for_five_to_ten_minutes),
         REFLECTOR(lists_that_fail),
         REFLECTOR(pages_shrink_and_grow),
         REFLECTOR(lists_that_make_no_sense),
