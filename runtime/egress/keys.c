@@ -85,7 +85,7 @@ parse_field(char *text, struct wp_egress_key *key)
     key->value = text + name_len + 1;
     key->value += strspn(key->value, " \t");
     for (const char *c = key->value; *c != '\0'; c++) {
-        if (*c < ' ' || *c == 0x7F) {
+        if (*c < ' ' || *c >= 0x7F) {
             return false;
         }
     }
@@ -145,9 +145,10 @@ wp_egress_keys_parse(struct wp_str text, struct wp_err *err)
     next = keys->text;
     while (next < keys->text + text.len) {
         char *line = next;
-        size_t len = strcspn(line, "\r\n");
+        size_t len = strcspn(line, "\n");
 
         next = line + len + 1;
+        len -= len > 0 && line[len - 1] == '\r' ? 1 : 0;
         line[len] = '\0';
         if (add_line(keys, line, ++number, err) != WP_OK) {
             wp_egress_keys_destroy(keys);
@@ -161,17 +162,17 @@ struct wp_egress_keys *
 wp_egress_keys_read(int fd, struct wp_err *err)
 {
     struct wp_egress_keys *keys = NULL;
-    char *text = malloc(WP_EGRESS_KEYS_BYTES_MAX);
+    char *text = malloc(WP_EGRESS_KEYS_BYTES_MAX + 1);
     size_t len = 0;
     ssize_t n = 1;
 
-    while (text != NULL && n > 0 && len < WP_EGRESS_KEYS_BYTES_MAX) {
-        n = read(fd, text + len, WP_EGRESS_KEYS_BYTES_MAX - len);
+    while (text != NULL && n > 0 && len <= WP_EGRESS_KEYS_BYTES_MAX) {
+        n = read(fd, text + len, WP_EGRESS_KEYS_BYTES_MAX + 1 - len);
         len += n > 0 ? (size_t)n : 0;
     }
     if (text == NULL || n < 0) {
         (void)wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot read the keys");
-    } else if (n > 0) {
+    } else if (len > WP_EGRESS_KEYS_BYTES_MAX) {
         (void)wp_err_set(err, WP_INVALID_ARGUMENT,
                          "keys: at most %d bytes were expected",
                          WP_EGRESS_KEYS_BYTES_MAX);

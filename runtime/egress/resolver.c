@@ -35,8 +35,7 @@ struct wp_lookup {
     void (*done)(void *ctx, const struct wp_resolved *found);
     void *ctx;
     struct wp_resolved found;
-    bool answered;  /* The library is through with it. */
-    bool cancelled; /* And so is who asked. */
+    bool cancelled; /* Who asked is not to be told. */
 };
 
 static void
@@ -215,7 +214,6 @@ on_answer(void *arg, int status, int timeouts, struct ares_addrinfo *answer)
                                               : ares_strerror(status);
     }
     ares_freeaddrinfo(answer);
-    lookup->answered = true;
     if (status == ARES_EDESTRUCTION) {
         lookup_free(lookup); /* Cancelled before, as the header demands. */
         return;
