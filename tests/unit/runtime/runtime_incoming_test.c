@@ -116,6 +116,8 @@ appears_when_all_of_it_is_there(void **state)
     assert_int_equal(f->file.written, 3);
     expect_text(f, "name", "old");
     assert_int_equal(wp_incoming_commit(&f->file), 0);
+    assert_string_equal(f->file.temp, "");
+    assert_int_equal(f->file.fd, -1);
     expect_text(f, "name", "new");
     /* It has its name, and stays. */
     wp_incoming_discard(&f->file);

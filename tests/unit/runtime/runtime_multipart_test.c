@@ -78,6 +78,29 @@ static const struct {
     {"--XX\r\ncontent-disposition:form-data;filename=\"q\\\"\\\\;\" ;"
      "name=\"n\"\r\n\r\n\r\n--XX--",
      "[n,q\"\\;];", true, true},
+    /* Others of as many letters, or that begin so. */
+    {"--XX\r\nContent-Disposition: form-data; type=t; namely=y; mane=z; "
+     "filenam_=q; filenames=r; name=b\r\n\r\n\r\n--XX--",
+     "[b,-];", true, true},
+    {"--XX\r\nContent-Disposition: form-data; a; name=b; =c; NAME=d\r\n\r\n\r\n"
+     "--XX--",
+     "[b,-];", true, true},
+    {"--XX\r\nContent-Disposition: name=b\r\n\r\n\r\n--XX--", "[,-];", true,
+     true},
+    {"--XX\r\nContent-Disposition: f;name=b\tc;filename=\"d\r\n\r\n\r\n--XX--",
+     "[b,d];", true, true},
+    {"--XX\r\nContent-Disposition: f; \t name=\"\"; "
+     "filename=\r\n\r\n\r\n--XX--",
+     "[,];", true, true},
+    {"--XX\r\n" HEAD "\r\n\n\r-\r\r\n-\r\n--\r\n--X\r\n--XX--",
+     "[file,a]\n\r-\r\r\n-\r\n--\r\n--X;", true, true},
+    {"\r\n--XX\r\n" HEAD "\r\nx\r\n--XX--", "[file,a]x;", true, true},
+    {"x--XX\r\n" HEAD "\r\nx\r\n--XX--", "", true, true},
+    {"--XX\r\n" HEAD "\r\nx\r\n--XX-", "[file,a]x;", true, false},
+    {"--XX\r\n" HEAD "\r\nx\r\n--XX-\r", "[file,a]x;", false, false},
+    {"--XX\r\n" HEAD "\r\nx\r\n--XX\r-", "[file,a]x;", false, false},
+    {"--XX\r \n" HEAD "\r\nx\r\n--XX--", "", false, false},
+    {"--XX--\r\n--XX\r\n" HEAD "\r\nx\r\n--XX--", "", true, true},
     {"--XX\r\n" HEAD "\r\nhal", "[file,a]hal", true, false},
     {"--XX\r\n" HEAD, "", true, false},
     {"nothing of the kind", "", true, false},
@@ -141,20 +164,85 @@ wants_a_boundary(void **state)
 }
 
 static void
+a_boundary_is_as_long_as_it_may_be(void **state)
+{
+    char type[128];
+    char body[256];
+    char boundary[WP_MULTIPART_BOUNDARY_MAX + 2] = "";
+
+    (void)state;
+    for (size_t len = 1; len <= WP_MULTIPART_BOUNDARY_MAX + 1; len++) {
+        struct wp_multipart multipart;
+        struct notes notes = {""};
+
+        memset(boundary, 'b', len);
+        (void)snprintf(type, sizeof type,
+                       "multipart/form-data; boundary=\"%s\"", boundary);
+        if (len > WP_MULTIPART_BOUNDARY_MAX) {
+            assert_false(wp_multipart_init(&multipart, type, &events, &notes));
+            break;
+        }
+        assert_true(wp_multipart_init(&multipart, type, &events, &notes));
+        (void)snprintf(body, sizeof body, "--%s\r\n\r\nx\r\n--%.*s\r\n--%s--",
+                       boundary, (int)len - 1, boundary, boundary);
+        assert_true(wp_multipart_feed(&multipart, body, strlen(body)));
+        assert_true(wp_multipart_complete(&multipart));
+        (void)snprintf(type, sizeof type, "[,-]x\r\n--%.*s;", (int)len - 1,
+                       boundary);
+        assert_string_equal(notes.text, type);
+    }
+}
+
+/* All of it but one byte, for what ends it. */
+static void
 bounds_a_parts_head(void **state)
+{
+    static char head[WP_MULTIPART_HEAD_MAX];
+
+    (void)state;
+    for (size_t len = WP_MULTIPART_HEAD_MAX - 1; len <= WP_MULTIPART_HEAD_MAX;
+         len++) {
+        struct wp_multipart multipart;
+        struct notes notes = {""};
+
+        memset(head, 'a', len);
+        memcpy(head, HEAD, strlen(HEAD));
+        memcpy(head + len - 4, "\r\n\r\n", 4);
+        assert_true(wp_multipart_init(&multipart, TYPE, &events, &notes));
+        assert_true(wp_multipart_feed(&multipart, "--XX\r\n", 6));
+        if (len < WP_MULTIPART_HEAD_MAX) {
+            assert_true(wp_multipart_feed(&multipart, head, len));
+            assert_true(wp_multipart_feed(&multipart, "x", 1));
+            assert_string_equal(notes.text, "[file,a]x");
+            continue;
+        }
+        assert_true(wp_multipart_feed(&multipart, head, len - 1));
+        assert_false(wp_multipart_feed(&multipart, head + len - 1, 1));
+        assert_string_equal(multipart.error,
+                            "a part's head is malformed or too long");
+        assert_string_equal(notes.text, "");
+        assert_false(wp_multipart_feed(&multipart, "x", 1));
+        assert_false(wp_multipart_feed(&multipart, "", 0));
+    }
+}
+
+static void
+says_what_is_wrong(void **state)
 {
     struct wp_multipart multipart;
     struct notes notes = {""};
-    bool good = true;
 
     (void)state;
     assert_true(wp_multipart_init(&multipart, TYPE, &events, &notes));
-    assert_true(wp_multipart_feed(&multipart, "--XX\r\n", 6));
-    for (size_t i = 0; i < WP_MULTIPART_HEAD_MAX; i++) {
-        good = wp_multipart_feed(&multipart, "a", 1);
-    }
-    assert_false(good);
-    assert_non_null(multipart.error);
+    assert_null(multipart.error);
+    assert_false(wp_multipart_feed(&multipart, "--XX\r\na\0", 8));
+    assert_string_equal(multipart.error,
+                        "a part's head is malformed or too long");
+    assert_true(wp_multipart_init(&multipart, TYPE, &events, &notes));
+    assert_false(wp_multipart_feed(&multipart, "--XX\n\n", 6));
+    assert_string_equal(multipart.error,
+                        "a boundary is not followed by a line break");
+    assert_string_equal(notes.text, "");
 }
 
 /* A name that is cut off could be that of another part. */
@@ -200,7 +288,9 @@ main(void)
         cmocka_unit_test(parses_in_pieces_of_any_size),
         cmocka_unit_test(a_name_that_is_too_long_is_none),
         cmocka_unit_test(wants_a_boundary),
+        cmocka_unit_test(a_boundary_is_as_long_as_it_may_be),
         cmocka_unit_test(bounds_a_parts_head),
+        cmocka_unit_test(says_what_is_wrong),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
