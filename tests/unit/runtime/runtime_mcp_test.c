@@ -287,6 +287,71 @@ names_the_argument_that_does_not_fit(void **state)
 }
 
 static void
+tells_what_arguments_are_taken(void **state)
+{
+    static const struct wp_mcp_arg args[] = {
+        {"path", WP_MCP_ARG_STRING, "Where", true},
+        {"content", WP_MCP_ARG_CONTENT, "What", true},
+        {"ms", WP_MCP_ARG_WHOLE, "How long", false},
+        {NULL, WP_MCP_ARG_STRING, NULL, false},
+    };
+    json_t *schema = wp_mcp_args_schema(args);
+    char *text = json_dumps(schema, JSON_COMPACT);
+
+    (void)state;
+    assert_string_equal(
+        text, "{\"type\":\"object\",\"properties\":{"
+              "\"path\":{\"type\":\"string\",\"description\":\"Where\"},"
+              "\"content\":{\"type\":\"string\",\"description\":\"What\"},"
+              "\"ms\":{\"type\":\"integer\",\"description\":\"How long\"}},"
+              "\"additionalProperties\":false,"
+              "\"required\":[\"path\",\"content\"]}");
+    free(text);
+    json_decref(schema);
+    schema = wp_mcp_args_schema(args + 2);
+    text = json_dumps(schema, JSON_COMPACT);
+    assert_string_equal(
+        text, "{\"type\":\"object\",\"properties\":{"
+              "\"ms\":{\"type\":\"integer\",\"description\":\"How long\"}},"
+              "\"additionalProperties\":false}");
+    free(text);
+    json_decref(schema);
+}
+
+static void
+takes_arguments_for_what_they_are(void **state)
+{
+    static const struct {
+        const char *given;
+        int64_t whole;
+        const char *text;
+    } cases[] = {
+        {"{}", 0, ""},
+        {"{\"a\":\"x y\"}", 0, "x y"},
+        {"{\"a\":5}", 5, ""},
+        {"{\"a\":-5.0}", -5, ""},
+        {"{\"a\":1e12}", INT64_C(1000000000000), ""},
+        {"{\"a\":999999999999}", INT64_C(999999999999), ""},
+        {"{\"a\":1000000000001}", INT64_C(1000000000000), ""},
+        {"{\"a\":9223372036854775807}", INT64_C(1000000000000), ""},
+        {"{\"a\":-1e300}", INT64_C(-1000000000000), ""},
+        {"{\"a\":-999999999999}", INT64_C(-999999999999), ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        json_t *given = json_loads(cases[i].given, 0, NULL);
+
+        assert_non_null(given);
+        assert_int_equal(wp_mcp_arg_whole(given, "a"), cases[i].whole);
+        assert_string_equal(wp_mcp_arg_string(given, "a"), cases[i].text);
+        json_decref(given);
+    }
+    assert_int_equal(wp_mcp_arg_whole(NULL, "a"), 0);
+    assert_string_equal(wp_mcp_arg_string(NULL, "a"), "");
+}
+
+static void
 begins_a_session_only_on_initialize(void **state)
 {
     struct runner runner = {0};
@@ -364,6 +429,8 @@ main(void)
         cmocka_unit_test(tells_progress_to_who_asked),
         cmocka_unit_test(does_not_answer_what_was_cancelled),
         cmocka_unit_test(names_the_argument_that_does_not_fit),
+        cmocka_unit_test(tells_what_arguments_are_taken),
+        cmocka_unit_test(takes_arguments_for_what_they_are),
         cmocka_unit_test(begins_a_session_only_on_initialize),
         cmocka_unit_test(keeps_the_sessions_used_last),
         cmocka_unit_test(mends_what_is_no_text),

@@ -227,6 +227,20 @@ refuses_long_paths(void **state)
     assert_int_equal(wp_workspace_path(&f->workspace, text, out), ENAMETOOLONG);
     assert_int_equal(wp_workspace_path_plain(&f->workspace, text, out),
                      ENAMETOOLONG);
+    text[WP_WORKSPACE_PATH_MAX] = '\0';
+    assert_int_equal(wp_workspace_path(&f->workspace, text, out), ENAMETOOLONG);
+    assert_int_equal(wp_workspace_path_plain(&f->workspace, text, out),
+                     ENAMETOOLONG);
+    text[WP_WORKSPACE_PATH_MAX - 1] = '\0';
+    assert_int_equal(wp_workspace_path(&f->workspace, text, out), 0);
+    assert_string_equal(out, text);
+    assert_int_equal(wp_workspace_path_plain(&f->workspace, text, out), 0);
+    assert_string_equal(out, text);
+    /* What %XX stands for is counted. */
+    memcpy(text + WP_WORKSPACE_PATH_MAX - 2, "%61", 4);
+    assert_int_equal(wp_workspace_path(&f->workspace, text, out), 0);
+    assert_int_equal(strlen(out), WP_WORKSPACE_PATH_MAX - 1);
+    assert_int_equal(strspn(out, "a"), WP_WORKSPACE_PATH_MAX - 1);
 }
 
 /* A link's target and what follows the link are one path, of that length at
@@ -261,6 +275,218 @@ refuses_long_paths_through_links(void **state)
                          len + 1 < WP_WORKSPACE_PATH_MAX ? -ENOENT
                                                          : -ENAMETOOLONG);
     }
+}
+
+/* Without links: by hand and by the kernel as long. */
+static void
+opens_paths_as_long_as_they_may_be(void **state)
+{
+    struct fixture *f = *state;
+    struct wp_workspace by_hand = f->workspace;
+    const struct wp_workspace *ways[] = {&f->workspace, &by_hand};
+    static char path[WP_WORKSPACE_PATH_MAX + 1];
+
+    by_hand.by_hand = true;
+    for (size_t i = 0; i < WP_ARRAY_LEN(ways); i++) {
+        int fd;
+
+        memset(path, '/', sizeof path - 1);
+        path[0] = '.';
+        memcpy(path + WP_WORKSPACE_PATH_MAX - 5, "file", 5);
+        fd = wp_workspace_open(ways[i], path, O_RDONLY, 0);
+        assert_true(fd >= 0);
+        assert_int_equal(close(fd), 0);
+        path[WP_WORKSPACE_PATH_MAX - 5] = '/';
+        memcpy(path + WP_WORKSPACE_PATH_MAX - 4, "file", 5);
+        assert_int_equal(wp_workspace_open(ways[i], path, O_RDONLY, 0),
+                         -ENAMETOOLONG);
+    }
+}
+
+/* By hand: so many folders below each other, counted with the root. */
+static void
+walks_so_deep_by_hand(void **state)
+{
+    struct fixture *f = *state;
+    struct wp_workspace by_hand = f->workspace;
+    char path[2 * WP_WORKSPACE_DEPTH_MAX + 2] = "";
+    int fd = dup(f->workspace.fd);
+
+    by_hand.by_hand = true;
+    assert_true(fd >= 0);
+    for (int depth = 1; depth <= WP_WORKSPACE_DEPTH_MAX; depth++) {
+        int below;
+
+        assert_int_equal(mkdirat(fd, "d", 0755), 0);
+        below = openat(fd, "d", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        assert_true(below >= 0);
+        assert_int_equal(close(fd), 0);
+        fd = below;
+        (void)strcat(path, depth == 1 ? "d" : "/d");
+    }
+    assert_int_equal(close(fd), 0);
+    fd = wp_workspace_open(&by_hand, path, O_PATH | O_DIRECTORY, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    (void)strcat(path, "/d");
+    assert_int_equal(wp_workspace_open(&by_hand, path, O_PATH, 0),
+                     -ENAMETOOLONG);
+}
+
+/* As many links in one path as the kernel follows, and one more. */
+static void
+follows_so_many_links(void **state)
+{
+    struct fixture *f = *state;
+    struct wp_workspace by_hand = f->workspace;
+    const struct wp_workspace *ways[] = {&f->workspace, &by_hand};
+    char target[16] = "file";
+    char name[16];
+
+    by_hand.by_hand = true;
+    for (int i = 1; i <= WP_WORKSPACE_LINKS_MAX + 1; i++) {
+        (void)snprintf(name, sizeof name, "link%d", i);
+        link_make(f, target, name);
+        (void)strcpy(target, name);
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(ways); i++) {
+        int fd;
+
+        (void)snprintf(name, sizeof name, "link%d", WP_WORKSPACE_LINKS_MAX);
+        fd = wp_workspace_open(ways[i], name, O_RDONLY, 0);
+        assert_true(fd >= 0);
+        assert_int_equal(close(fd), 0);
+        (void)snprintf(name, sizeof name, "link%d", WP_WORKSPACE_LINKS_MAX + 1);
+        assert_int_equal(wp_workspace_open(ways[i], name, O_RDONLY, 0), -ELOOP);
+    }
+}
+
+/* The last link of a path is not followed, those before it are. */
+static void
+opens_a_link_itself_where_asked_to(void **state)
+{
+    struct fixture *f = *state;
+    mode_t mask = umask(0);
+    struct wp_workspace by_hand = f->workspace;
+    const struct wp_workspace *ways[] = {&f->workspace, &by_hand};
+
+    by_hand.by_hand = true;
+    for (size_t i = 0; i < WP_ARRAY_LEN(ways); i++) {
+        struct stat st;
+        int fd =
+            wp_workspace_open(ways[i], "short/../up", O_PATH | O_NOFOLLOW, 0);
+
+        assert_true(fd >= 0);
+        assert_int_equal(fstat(fd, &st), 0);
+        assert_true(S_ISLNK(st.st_mode));
+        assert_int_equal(close(fd), 0);
+        assert_int_equal(
+            wp_workspace_open(ways[i], "a/up", O_RDONLY | O_NOFOLLOW, 0),
+            -ELOOP);
+        fd = wp_workspace_open(ways[i], "made", O_CREAT | O_EXCL | O_WRONLY,
+                               0640);
+        assert_true(fd >= 0);
+        assert_int_equal(fstat(fd, &st), 0);
+        assert_int_equal(st.st_mode, S_IFREG | 0640);
+        assert_int_equal(fcntl(fd, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+        assert_int_equal(close(fd), 0);
+        assert_int_equal(wp_workspace_open(ways[i], "made",
+                                           O_CREAT | O_EXCL | O_WRONLY, 0640),
+                         -EEXIST);
+        assert_int_equal(unlinkat(f->workspace.fd, "made", 0), 0);
+    }
+    (void)umask(mask);
+}
+
+static void
+splits_a_path_at_its_last_name(void **state)
+{
+    static const struct {
+        const char *path;
+        int os_errno;
+    } refused[] = {
+        {"", EISDIR},     {".", EISDIR},     {"a/.", EISDIR}, {"a/", EISDIR},
+        {"..", EXDEV},    {"a/..", EXDEV},   {"../", EXDEV},  {"/", EISDIR},
+        {"out/x", EXDEV}, {"loop/x", ELOOP},
+    };
+    struct fixture *f = *state;
+    char path[260];
+    char name[256];
+    int fd;
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(refused); i++) {
+        assert_int_equal(
+            wp_workspace_open_parent(&f->workspace, refused[i].path, name),
+            -refused[i].os_errno);
+    }
+    memset(path, 'n', sizeof path);
+    path[255] = '\0';
+    fd = wp_workspace_open_parent(&f->workspace, path, name);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    assert_string_equal(name, path);
+    path[255] = 'n';
+    path[256] = '\0';
+    assert_int_equal(wp_workspace_open_parent(&f->workspace, path, name),
+                     -ENAMETOOLONG);
+}
+
+/* By bytes, and without the folder itself and the one above. */
+static void
+lists_a_folder(void **state)
+{
+    static const char *const expected[] = {"..c", ".b", "B", "a", "\xc3\xa9"};
+    struct fixture *f = *state;
+    struct dirent **names;
+    char path[256];
+    int n;
+    int fd;
+
+    dir_make(f, "listed");
+    (void)snprintf(path, sizeof path, "%s/listed", f->root);
+    for (size_t i = WP_ARRAY_LEN(expected); i-- > 0;) {
+        file_make(path, expected[i]);
+    }
+    fd = wp_workspace_open(&f->workspace, "listed", O_RDONLY | O_DIRECTORY, 0);
+    assert_true(fd >= 0);
+    n = wp_workspace_scan(fd, &names);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(n, WP_ARRAY_LEN(expected));
+    for (int i = 0; i < n; i++) {
+        assert_string_equal(names[i]->d_name, expected[i]);
+        free(names[i]);
+    }
+    free(names);
+}
+
+static void
+a_workspace_is_a_folder(void **state)
+{
+    struct fixture *f = *state;
+    struct wp_workspace workspace;
+    char path[256];
+    char expected[300];
+    struct wp_err err;
+
+    (void)snprintf(path, sizeof path, "%s/nothing", f->root);
+    assert_int_equal(wp_workspace_init(&workspace, path, &err), WP_NOT_FOUND);
+    (void)snprintf(expected, sizeof expected,
+                   "workspace %s: no such file or directory", path);
+    assert_string_equal(err.msg, expected);
+    (void)snprintf(path, sizeof path, "%s/file", f->root);
+    assert_int_equal(wp_workspace_init(&workspace, path, &err),
+                     WP_FAILED_PRECONDITION);
+    (void)snprintf(expected, sizeof expected, "workspace %s: not a directory",
+                   path);
+    assert_string_equal(err.msg, expected);
+    /* Links on the way there are not kept. */
+    (void)snprintf(path, sizeof path, "%s/short/.", f->root);
+    assert_int_equal(wp_workspace_init(&workspace, path, &err), WP_OK);
+    (void)snprintf(path, sizeof path, "%s/a/b", f->root);
+    assert_string_equal(workspace.root, path);
+    assert_int_equal(workspace.by_hand, f->workspace.by_hand);
+    wp_workspace_fini(&workspace);
+    assert_int_equal(workspace.fd, -1);
 }
 
 static void
@@ -307,6 +533,13 @@ main(void)
         cmocka_unit_test(reads_paths_of_requests),
         cmocka_unit_test(refuses_long_paths),
         cmocka_unit_test(refuses_long_paths_through_links),
+        cmocka_unit_test(opens_paths_as_long_as_they_may_be),
+        cmocka_unit_test(walks_so_deep_by_hand),
+        cmocka_unit_test(follows_so_many_links),
+        cmocka_unit_test(opens_a_link_itself_where_asked_to),
+        cmocka_unit_test(splits_a_path_at_its_last_name),
+        cmocka_unit_test(lists_a_folder),
+        cmocka_unit_test(a_workspace_is_a_folder),
         cmocka_unit_test(makes_the_folders_of_a_file),
     };
 
