@@ -424,7 +424,7 @@ wp_mcp_stream_resume(struct wp_mcp_streams *streams, struct wp_http_req *req,
     }
     /* Who has heard all would ask again and again for an empty stream. */
     if (stream == NULL ||
-        (stream->text != NULL && number + 1 >= stream->next)) {
+        (stream->text != NULL && number >= stream->next - 1)) {
         wp_http_reply_json(
             req, 400,
             wp_mcp_error(NULL, WP_MCP_INVALID_REQUEST,

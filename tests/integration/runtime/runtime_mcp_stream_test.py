@@ -2,6 +2,7 @@
 import http.client
 import json
 import os
+import time
 
 from runtime_rig import (DEADLINE_S, ServerCase, events, main, process_gone,
                          read_text, wait_until)
@@ -36,15 +37,19 @@ class Stream:
         self.answer = self.answer or self.conn.getresponse()
         return self.answer
 
-    def next(self):
-        """(id, data) of the next event; (None, None) of a comment."""
+    def block(self):
+        """All that is sent of the next event or comment."""
         self.open()
         block = b""
         while not block.endswith(b"\n\n"):
             line = self.answer.readline()
             assert line, "the stream has ended"
             block += line
-        return (events(block) or [(None, None)])[0]
+        return block
+
+    def next(self):
+        """(id, data) of the next event; (None, None) of a comment."""
+        return (events(self.block()) or [(None, None)])[0]
 
     def next_data(self):
         """The next event that is more than an id or a comment."""
@@ -118,6 +123,7 @@ class Streams(StreamCase):
 
     def test_progress_for_who_asks(self):
         command, open_it = self.gate("progress")
+        begin = time.monotonic()
         stream = self.stream("POST", call(command, token="t7"))
         number, data = stream.next()
         self.assertRegex(number, "^[0-9a-f]{32}-0$")
@@ -129,6 +135,9 @@ class Streams(StreamCase):
             self.assertRegex(one["params"]["message"], "^running for [0-9]+ s$")
         told = [one["params"]["progress"] for one in seen]
         self.assertEqual(told, sorted(set(told)))
+        # Seconds, told each tenth of one.
+        self.assertGreater(told[-1], 0.1)
+        self.assertLess(told[-1], time.monotonic() - begin + 0.05)
         open_it()
         *progress, (last, data) = stream.rest()
         self.assertEqual(self.said(data)["stdout"], "through\n")
@@ -138,7 +147,8 @@ class Streams(StreamCase):
         command, open_it = self.gate("comment")
         stream = self.stream("POST", call(command))
         stream.next()
-        self.assertEqual(stream.next(), (None, None))
+        for _ in range(2):
+            self.assertEqual(stream.block(), b": it goes on\n\n")
         open_it()
         self.assertEqual([self.said(data)["exit_code"] for _, data in
                           stream.rest()], [0])
@@ -177,8 +187,15 @@ class Streams(StreamCase):
         once_more = self.stream("GET", **{"Last-Event-ID": number})
         self.assertEqual([data["id"] for _, data in once_more.rest()],
                          ["call-9"])
-        self.assertEqual(self.stream("GET", **{"Last-Event-ID": last})
-                         .open().status, 400)
+        # Nothing follows the last event, nor one that was never sent.
+        name, _, number = last.partition("-")
+        for none in (int(number), int(number) + 1, 2 ** 64 - 1):
+            self.assertEqual(self.stream(
+                "GET", **{"Last-Event-ID": "%s-%d" % (name, none)})
+                .open().status, 400)
+        self.assertEqual([data["id"] for _, data in self.stream(
+            "GET", **{"Last-Event-ID": "%s-%d" % (name, int(number) - 1)})
+            .rest()], ["call-9"])
         self.assertTrue(os.path.exists(mark))
 
     def test_an_answer_waits_for_its_client(self):
@@ -201,7 +218,8 @@ class Streams(StreamCase):
         for session, last in (
                 (None, number), (self.session, "x"), (self.session, "-1"),
                 (self.session, "0" * 32 + "-0"), (self.session, number + "x"),
-                (self.session, number[:-1])):
+                (self.session, number[:-1]),
+                (self.session, number.replace("-", "_"))):
             other = Stream(self.server.port, "GET", None,
                            dict(session or {}, **{"Last-Event-ID": last}))
             self.assertEqual(other.open().status, 400, last)

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import struct
+import time
 import unittest
 
 import grpc
@@ -504,6 +505,36 @@ class Full(Case):
         for i, call in enumerate(waiting):
             self.assertEqual(fields(call.result())[2], b"%d\n" % i)
         streams[1].call.cancel()
+
+
+class Late(Case):
+    ARGS = ("--exec-timeout-max-ms", "300")
+
+    def test_its_call_is_told_at_once(self):
+        """Nothing else has to come from the client."""
+        begin = time.monotonic()
+        self.assertEqual(
+            self.refused(CODE.DEADLINE_EXCEEDED, self.client.shell,
+                         "exec sleep 1000", timeout=None),
+            "the command ran longer than --exec-timeout-max-ms")
+        self.assertGreater(time.monotonic() - begin, 0.25)
+        self.assertEqual(self.client.execute("true")[0], 0)
+
+
+class Deadline(Case):
+    def test_the_server_keeps_to_it(self):
+        """Also when its client does not hang up."""
+        pid_file = self.server.path("deadline")
+        client = Client(self.server.ports["grpc"],
+                        (("grpc-timeout", "3S"),))
+        body = config("/bin/sh", "-c",
+                      "echo $$ > %s; exec sleep 1000" % pid_file)
+        self.assertEqual(
+            self.refused(CODE.DEADLINE_EXCEEDED, client.ask, "execute", body,
+                         timeout=None), "the deadline has passed")
+        pid = int(wait_until(lambda: read_text(pid_file), "its number"))
+        wait_until(lambda: process_gone(pid), "its end")
+        client.channel.close()
 
 
 class Token(Case):

@@ -17,6 +17,7 @@
 
 enum {
     ENV_BYTES_MAX = 1 << 20,
+    PATH_BYTES = 1024, /* Of a file's path, with its NUL. */
 };
 
 static char dir[512];
@@ -56,6 +57,7 @@ test_bound(void **state)
 {
     static const char env[] = "WP_A=1\0WP_B=x=y\nz\0WP_EMPTY=\0NOTHING\0=odd";
     static char much[ENV_BYTES_MAX + 1];
+    char longest[PATH_BYTES];
     struct wp_environment environment;
     struct stat folder;
     struct stat own;
@@ -70,6 +72,21 @@ test_bound(void **state)
     assert_int_equal(wp_bound_folder(7), 7);
     put("cwd", "/no/such/folder", 15);
     assert_int_equal(wp_bound_folder(7), 7);
+
+    /* A path that is too long by one character stands for no shorter one. */
+    (void)snprintf(longest, sizeof longest, "%s", dir);
+    memset(longest + strlen(dir), '/', sizeof longest - strlen(dir));
+    longest[PATH_BYTES - strlen("/env")] = '\0';
+    (void)setenv("WARMPOOL_BOUND_DIR", longest, 1);
+    put("en", "WP_A=2", 7);
+    put("env", "WP_A=2", 7);
+    put("cw", dir, strlen(dir));
+    put("cwd", dir, strlen(dir));
+    assert_int_equal(count("WP_A=old"), 1);
+    assert_int_equal(wp_bound_folder(7), 7);
+    /* As long as it may be. */
+    longest[PATH_BYTES - strlen("/env") - 1] = '\0';
+    (void)setenv("WARMPOOL_BOUND_DIR", longest, 1);
 
     /* As much as is taken, and one byte more. */
     memcpy(much, env, sizeof env);
