@@ -117,7 +117,7 @@ are_listed(void **state)
     assert_string_equal(text, "");
     free(text);
 
-    skill_put("c", "---\nname: see\ndescription: C's\n---\nText", 42);
+    skill_put("c", "---\nname: see\ndescription: C's\n---\nText", 39);
     skill_put("B", "", 0);
     skill_put(".a", "---\ndescription: hidden", 23);
     assert_int_equal(mkdir(at("empty"), 0755), 0);
@@ -192,7 +192,7 @@ one_is_read_whole(void **state)
 
     (void)state;
     memset(large, 'x', sizeof large);
-    skill_put("a.b", "---\nname: x\n---\nAll of it.\n", 28);
+    skill_put("a.b", "---\nname: x\n---\nAll of it.\n", 27);
     skill_put("large", large, WP_SKILL_FILE_MAX);
     skill_put("larger", large, WP_SKILL_FILE_MAX + 1);
     assert_int_equal(wp_skills_read(dir, "a.b", &got, &err), WP_OK);

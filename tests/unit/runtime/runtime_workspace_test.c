@@ -261,7 +261,9 @@ refuses_long_paths_through_links(void **state)
         target[i] = i % 2 == 0 ? '.' : '/';
     }
     link_make(f, target, "lengthy");
-    for (size_t len = TARGET + 1; len < WP_WORKSPACE_PATH_MAX + 3; len++) {
+    /* Each near the end, some before. */
+    for (size_t len = TARGET + 1; len < WP_WORKSPACE_PATH_MAX + 3;
+         len += len < WP_WORKSPACE_PATH_MAX - 110 ? 97 : 1) {
         size_t rest = len - TARGET;
         char *at = path + sprintf(path, "lengthy/");
 
