@@ -116,10 +116,12 @@ class Stream(ServerCase):
         self.assertEqual((out, last["timed_out"], last["exit_code"]),
                          (b"on\n", True, -1))
 
-    def test_a_slow_reader_holds_the_command_back(self):
-        count = self.server.path("count")
-        script = ("i=0; while [ $i -lt 200 ]; do head -c 65536 /dev/zero; "
-                  "i=$((i+1)); echo $i > %s; done; echo end >&2" % count)
+    def held_back(self, much, other):
+        """A command that writes more to the stream much than is read."""
+        count = self.server.path("count%d" % much)
+        script = ("i=0; while [ $i -lt 200 ]; do head -c 65536 /dev/zero >&%d; "
+                  "i=$((i+1)); echo $i > %s; done; echo end >&%d"
+                  % (much, count, other))
         stream = ExecStream(self.server.port, {"argv": ["sh", "-c", script]},
                             receive_buffer=65536)
         wait_until(lambda: read_text(count).strip(), "the first output")
@@ -130,9 +132,13 @@ class Stream(ServerCase):
             return before == read_text(count) and before
         stuck_at = int(wait_until(standing, "the command to be held back"))
         self.assertLess(stuck_at, 150)
-        out, err, last = stream.finish()
-        self.assertEqual((len(out), err, last["exit_code"]),
-                         (200 * 65536, b"end\n", 0))
+        *output, last = stream.finish()
+        self.assertEqual((len(output[much - 1]), output[other - 1],
+                          last["exit_code"]), (200 * 65536, b"end\n", 0))
+
+    def test_a_slow_reader_holds_the_command_back(self):
+        self.held_back(much=1, other=2)
+        self.held_back(much=2, other=1)
 
     def test_a_command_that_does_not_read_holds_the_client_back(self):
         # The limit ends it: a close cannot overtake what is still to be sent.

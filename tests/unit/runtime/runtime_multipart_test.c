@@ -78,6 +78,13 @@ static const struct {
     {"--XX\r\ncontent-disposition:form-data;filename=\"q\\\"\\\\;\" ;"
      "name=\"n\"\r\n\r\n\r\n--XX--",
      "[n,q\"\\;];", true, true},
+    /* Nothing of the head before counts. */
+    {"--XX\r\nX-Longer-Header: 12345\r\nContent-Disposition: f; name=a\r\n\r\n1"
+     "\r\n--XX\r\nX: 1\r\n\r\n2\r\n--XX--",
+     "[a,-]1;[,-]2;", true, true},
+    {"--XX\r\nContent-Disposition: f; name=\"a\\b\\\"\\\\\"; filename=c\\\\d"
+     "\r\n\r\n\r\n--XX--",
+     "[a\\b\"\\,c\\\\d];", true, true},
     /* Others of as many letters, or that begin so. */
     {"--XX\r\nContent-Disposition: form-data; type=t; namely=y; mane=z; "
      "filenam_=q; filenames=r; name=b\r\n\r\n\r\n--XX--",
