@@ -290,8 +290,6 @@ begin(struct wp_call *call, struct wp_claim_stream *unused, uint32_t n_tenant,
     unused->pool_index = pool_index;
     unused->ttl_ns = open->ttl_ms * WP_NS_PER_MS;
     unused->next = 1;
-    unused->n_shown = 0;
-    unused->n_told = 0;
     return unused;
 }
 

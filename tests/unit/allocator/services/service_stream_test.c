@@ -553,6 +553,110 @@ test_reason_that_is_over_is_not_told(void **state)
     assert_string_equal(other.lacking, "");
 }
 
+/* A stream of more leases than it has cells is served in one go, without the
+ * control thread. */
+static void
+test_more_than_one_message_holds_comes_at_once(void **state)
+{
+    const uint32_t more = 2 * WP_STREAM_CELLS + 1;
+
+    (void)state;
+    set_target(100);
+    peer.ahead = more;
+    wp_peer_open(&peer, false);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), more);
+    assert_int_equal(peer.messages, 3);
+    for (uint32_t i = 0; i < more; i++) {
+        assert_int_equal(peer.leases[i].number, i + 1);
+    }
+    assert_stats(1, 0, more);
+}
+
+/* Why it lacks leases is told once, and again only after it had some, or when it
+ * comes back and lacks them still. */
+static void
+test_why_leases_are_lacking_is_told_anew(void **state)
+{
+    char first[sizeof peer.lacking];
+
+    (void)state;
+    set_target(0);
+    wp_peer_open(&peer, false);
+    assert_int_equal(peer.lacking_code, 8);
+    (void)snprintf(first, sizeof first, "%s", peer.lacking);
+    assert_int_equal(peer.messages, 1);
+    advance(3 * WP_NS_PER_S);
+    assert_int_equal(peer.messages, 1);
+    wp_fake_call_cancel(&peer.fake);
+    peer.lacking_code = 0;
+    wp_peer_open(&peer, true);
+    assert_int_equal(peer.lacking_code, 8);
+    assert_string_equal(peer.lacking, first);
+    set_target(AHEAD);
+    advance(2 * WP_NS_PER_S);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD);
+    set_target(0);
+    peer.lacking_code = 0;
+    wp_peer_take(&peer, wp_peer_first(&peer), false);
+    settle();
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD - 1);
+    assert_int_equal(peer.lacking_code, 8);
+    assert_string_equal(peer.lacking, first);
+}
+
+/* What it lacked before it broke holds it up no more, and is not told again. */
+static void
+test_comes_back_without_what_it_lacked(void **state)
+{
+    (void)state;
+    set_target(0);
+    wp_peer_open(&peer, false);
+    assert_int_equal(peer.lacking_code, 8);
+    wp_fake_call_cancel(&peer.fake);
+    set_target(TARGET);
+    peer.lacking_code = 0;
+    peer.lacking[0] = '\0';
+    wp_peer_open(&peer, true);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD);
+    wp_fake_call_cancel(&peer.fake);
+    wp_peer_open(&peer, true);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD);
+    assert_int_equal(peer.lacking_code, 0);
+    assert_string_equal(peer.lacking, "");
+}
+
+/* What no change of the pool cures is claimed again a second later, and not
+ * before; the control thread comes for it by itself. */
+static void
+test_claims_again_after_a_second(void **state)
+{
+    struct wp_pool_spec spec = wp_rig_stats(&world.rig).spec;
+    struct wp_err err;
+
+    (void)state;
+    settle();
+    spec.tenant_leases_max = 1;
+    assert_int_equal(wp_pools_update(world.rig.pools, 0, &spec, &err), WP_OK);
+    settle();
+    wp_world_claim(&world, &call, "person", "", 0);
+    wp_world_assert_ended(&call, WP_OK);
+    settle();
+    assert_int_equal(sleeps_ns(), WP_TIME_NEVER);
+    world.wakes = 0;
+    wp_peer_open(&peer, false);
+    assert_int_equal(world.wakes, 1);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), 0);
+    assert_int_equal(sleeps_ns(), WP_NS_PER_S);
+    spec.tenant_leases_max = 0;
+    assert_int_equal(wp_pools_update(world.rig.pools, 0, &spec, &err), WP_OK);
+    settle();
+    advance(WP_NS_PER_S - 1);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), 0);
+    assert_int_equal(sleeps_ns(), 1);
+    advance(1);
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD);
+}
+
 static void
 test_quota_counts_what_is_ahead(void **state)
 {
@@ -641,6 +745,39 @@ test_streams_are_bounded(void **state)
     }
 }
 
+/* The daemon's bound, by tenants who keep to theirs. */
+static void
+test_streams_of_all_tenants_are_bounded(void **state)
+{
+    static struct wp_stream_peer many[WP_STREAMS_MAX];
+    char expected[80];
+
+    (void)state;
+    for (uint32_t i = 0; i < WP_STREAMS_MAX; i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof id, "many-%u", i);
+        wp_peer_init(&many[i], &world, id, 1);
+        (void)snprintf(many[i].tenant, sizeof many[i].tenant, "t%u",
+                       i / WP_STREAMS_TENANT_MAX);
+        wp_peer_open(&many[i], false);
+        assert_false(many[i].fake.finished);
+    }
+    (void)snprintf(expected, sizeof expected,
+                   "%d streams are open, as many as may be", WP_STREAMS_MAX);
+    wp_peer_open(&peer, false);
+    wp_world_assert_ended(&peer.fake, WP_RESOURCE_EXHAUSTED);
+    assert_string_equal(peer.fake.message, expected);
+    /* The place of one that has ended is another's, and nothing of it is left.
+     */
+    wp_fake_call_end(&many[0].fake);
+    wp_peer_open(&peer, false);
+    assert_false(peer.fake.finished);
+    for (uint32_t i = 0; i < WP_STREAMS_MAX; i++) {
+        wp_peer_fini(&many[i]);
+    }
+}
+
 static void
 test_leaving_ends_streams(void **state)
 {
@@ -708,10 +845,15 @@ main(void)
         STREAM_TEST(test_store_stands_still),
         STREAM_TEST(test_empty_pool_fills_after_those_who_wait),
         STREAM_TEST(test_reason_that_is_over_is_not_told),
+        STREAM_TEST(test_more_than_one_message_holds_comes_at_once),
+        STREAM_TEST(test_why_leases_are_lacking_is_told_anew),
+        STREAM_TEST(test_comes_back_without_what_it_lacked),
+        STREAM_TEST(test_claims_again_after_a_second),
         STREAM_TEST(test_quota_counts_what_is_ahead),
         STREAM_TEST(test_expired_and_lost_are_replaced),
         STREAM_TEST(test_ids_of_others_are_not_shown),
         STREAM_TEST(test_streams_are_bounded),
+        STREAM_TEST(test_streams_of_all_tenants_are_bounded),
         STREAM_TEST(test_leaving_ends_streams),
         STREAM_TEST(test_bad_requests),
     };
