@@ -197,6 +197,59 @@ test_env_is_bounded(void **state)
     assert_int_equal(parse(false, list), WP_INVALID_ARGUMENT);
 }
 
+/* Each option that may be repeated is taken as often as there is room for it,
+ * in order, and no oftener. */
+static void
+test_repeated_options_are_bounded(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *value;
+        int most;
+        const char *said;
+    } rows[] = {
+        {"secret", "A=@b", 64, "--secret: at most 64 times"},
+        {"volume", "v", 64, "--volume: at most 64 times"},
+        {"autoscale", "min=1", 12, "--autoscale: at most 12 keys"},
+        {"objective", "99%", 8, "--objective: at most 8"},
+        {"env", "A=b", 256, "--env: at most 256 variables"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        const char *one[] = {rows[i].name, NULL};
+        char word[40];
+        char *list[WP_CTL_ENV_MAX + 1];
+
+        (void)snprintf(word, sizeof word, "--%s=%s", rows[i].name,
+                       rows[i].value);
+        for (int k = 0; k <= rows[i].most; k++) {
+            list[k] = word;
+        }
+        wp_ctl_options_init(&options);
+        assert_int_equal(wp_ctl_options_parse(&options, one, false, list,
+                                              rows[i].most, &err),
+                         WP_OK);
+        wp_ctl_options_init(&options);
+        assert_int_equal(wp_ctl_options_parse(&options, one, false, list,
+                                              rows[i].most + 1, &err),
+                         WP_INVALID_ARGUMENT);
+        assert_string_equal(err.msg, rows[i].said);
+    }
+    assert_int_equal(PARSE("x"), WP_OK);
+    {
+        const char *one[] = {"secret", NULL};
+        char *list[] = {(char[]){"--secret=a"}, (char[]){"--secret"},
+                        (char[]){"b"}};
+
+        assert_int_equal(
+            wp_ctl_options_parse(&options, one, false, list, 3, &err), WP_OK);
+        assert_int_equal(options.secrets.n, 2);
+        assert_string_equal(options.secrets.word[0], "a");
+        assert_string_equal(options.secrets.word[1], "b");
+    }
+}
+
 /* The environment gives defaults; a flag is stronger; empty means unset. */
 static void
 test_environment(void **state)
@@ -494,6 +547,7 @@ main(void)
         cmocka_unit_test(test_errors_name_the_word),
         cmocka_unit_test(test_takes_what_is_at_the_bounds),
         cmocka_unit_test(test_env_is_bounded),
+        cmocka_unit_test(test_repeated_options_are_bounded),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_tables_are_consistent),
         cmocka_unit_test(test_help_is_the_commands_own),

@@ -137,7 +137,7 @@ test_set_pool(void **state)
     wp_world_assert_ended(&a, WP_OK);
     WP_WORLD_REPLY(&world, &a, pool, &pool);
     assert_int_equal(pool.spec.target, 7);
-    assert_true(world.wakes > 0);
+    assert_int_equal(world.wakes, 1);
     assert_int_equal(wp_rig_stats(&world.rig).ready, 7);
     set_pool(&b, "p", 2);
     wp_world_settle(&world);
@@ -309,12 +309,14 @@ test_drain_one_pool(void **state)
     (void)state;
     wp_world_claim(&world, &a, "id", "", 0);
     wp_world_assert_ended(&a, WP_OK);
+    world.wakes = 0;
     drain(&b, "p", 0);
     wp_world_settle(&world);
     wp_world_assert_ended(&b, WP_OK);
     WP_WORLD_REPLY(&world, &b, drain_response, &drained);
     assert_int_equal(drained.leased, 1);
     assert_int_equal(world.drains, 0);
+    assert_int_equal(world.wakes, 1);
     wp_world_claim(&world, wp_world_again(&world, &b), "id-2", "", 0);
     wp_world_assert_ended(&b, WP_UNAVAILABLE);
     assert_int_equal(wp_rig_stats(&world.rig).leased, 1);
@@ -369,6 +371,143 @@ test_drain_the_daemon(void **state)
     assert_int_equal(drained.leased, 1);
     assert_int_equal(world.drains, 1);
     assert_int_equal(world.drain_grace_ns, 5 * WP_NS_PER_S);
+}
+
+/* --- Demand that is announced --- */
+
+/* From and until, in ms from now; from 0: now, as the daemon understands it. */
+static void
+reserve(struct wp_fake_call *fake, const char *id, uint32_t n, int64_t from_ms,
+        int64_t until_ms)
+{
+    int64_t now_ms = world.rig.clock.now_wall_ns / WP_NS_PER_MS;
+    const struct wp_wire_reserve_request request = {
+        .pool = {WP_STR("default"), WP_STR("p")},
+        .id = wp_str_from(id),
+        .sandboxes = n,
+        .not_before_ms = from_ms == 0 ? 0 : now_ms + from_ms,
+        .until_ms = now_ms + until_ms};
+
+    world.wakes = 0;
+    WP_WORLD_START(&world.admin, wp_world_again(&world, fake), "Reserve",
+                   reserve_request, &request);
+    assert_false(fake->finished); /* The control thread's work. */
+    wp_world_settle(&world);
+}
+
+static void
+cancel(struct wp_fake_call *fake, const char *pool, const char *id)
+{
+    const struct wp_wire_cancel_reservation_request request = {
+        .pool = {WP_STR("default"), wp_str_from(pool)}, .id = wp_str_from(id)};
+
+    world.wakes = 0;
+    WP_WORLD_START(&world.admin, wp_world_again(&world, fake),
+                   "CancelReservation", cancel_reservation_request, &request);
+    assert_false(fake->finished);
+    wp_world_settle(&world);
+}
+
+static void
+assert_reserved(const char *id, uint32_t n, int64_t from_ns, int64_t until_ns)
+{
+    struct wp_scale_reservation kept;
+
+    wp_world_assert_ended(&a, WP_OK);
+    assert_int_equal(world.wakes, 1);
+    WP_WORLD_REPLY(&world, &a, reservation, &kept);
+    assert_string_equal(kept.id, id);
+    assert_int_equal(kept.n, n);
+    assert_int_equal(kept.left, n);
+    assert_int_equal(kept.from_wall_ns, from_ns);
+    assert_int_equal(kept.until_wall_ns, until_ns);
+}
+
+static void
+assert_not_reserved(enum wp_status status, const char *why)
+{
+    wp_world_assert_ended(&a, status);
+    assert_string_equal(a.message, why);
+    assert_int_equal(world.wakes, 0);
+}
+
+static void
+scale_by_itself(void)
+{
+    static const struct change sets[] = {{"objective", "99%"}};
+
+    change_pool(wp_world_again(&world, &a), sets, 1, -1);
+    wp_world_assert_ended(&a, WP_OK);
+    /* Whole milliseconds, as a request has them. */
+    world.rig.clock.now_wall_ns -= world.rig.clock.now_wall_ns % WP_NS_PER_MS;
+}
+
+static void
+test_reserves_and_cancels(void **state)
+{
+    struct wp_wire_pool_detail pool;
+    int64_t now_ns;
+
+    (void)state;
+    reserve(&a, "early", 3, 0, 60000);
+    wp_world_assert_ended(&a, WP_FAILED_PRECONDITION);
+    assert_int_equal(world.wakes, 0);
+    scale_by_itself();
+    now_ns = world.rig.clock.now_wall_ns;
+    reserve(&a, "now", 3, 0, 60000);
+    assert_reserved("now", 3, now_ns, now_ns + 60 * WP_NS_PER_S);
+    reserve(&a, "later", 2, 1000, 61000);
+    assert_reserved("later", 2, now_ns + WP_NS_PER_S,
+                    now_ns + 61 * WP_NS_PER_S);
+    get_detail(&pool);
+    assert_int_equal(pool.n_reservations, 2);
+    assert_string_equal(pool.reservations[0].id, "now");
+    assert_string_equal(pool.reservations[1].id, "later");
+    /* A repeat is answered as the first was, though "now" is later. */
+    wp_world_advance(&world, WP_NS_PER_S);
+    reserve(&a, "now", 3, 0, 59000);
+    assert_reserved("now", 3, now_ns, now_ns + 60 * WP_NS_PER_S);
+    reserve(&a, "now", 4, 0, 59000);
+    assert_not_reserved(WP_ALREADY_EXISTS,
+                        "reservation 'now' exists with other numbers: cancel "
+                        "it first, or take another id");
+    cancel(&a, "p", "now");
+    wp_world_assert_ended(&a, WP_OK);
+    assert_int_equal(a.reply_len, 0);
+    assert_int_equal(world.wakes, 1);
+    get_detail(&pool);
+    assert_int_equal(pool.n_reservations, 1);
+    assert_string_equal(pool.reservations[0].id, "later");
+    cancel(&a, "p", "now");
+    wp_world_assert_ended(&a, WP_NOT_FOUND);
+    assert_int_equal(world.wakes, 0);
+    cancel(&a, "q", "later");
+    assert_not_reserved(WP_NOT_FOUND,
+                        "pool: 'q' in namespace 'default' does not exist");
+}
+
+static void
+test_bounds_of_a_reservation(void **state)
+{
+    const int64_t most_ns = WP_WIRE_RESERVE_MAX_MS * WP_NS_PER_MS;
+    int64_t now_ns;
+
+    (void)state;
+    scale_by_itself();
+    now_ns = world.rig.clock.now_wall_ns;
+    reserve(&a, "over", 1, 0, 0);
+    assert_not_reserved(WP_INVALID_ARGUMENT,
+                        "until_unix_ms: later than now expected");
+    reserve(&a, "over", 1, -5, 0);
+    assert_not_reserved(WP_INVALID_ARGUMENT,
+                        "until_unix_ms: later than now expected");
+    reserve(&a, "short", 1, 0, 1);
+    assert_reserved("short", 1, now_ns, now_ns + WP_NS_PER_MS);
+    reserve(&a, "long", 1, 0, WP_WIRE_RESERVE_MAX_MS + 1);
+    assert_not_reserved(WP_INVALID_ARGUMENT,
+                        "until_unix_ms: within 31 days expected");
+    reserve(&a, "long", 1, 0, WP_WIRE_RESERVE_MAX_MS);
+    assert_reserved("long", 1, now_ns, now_ns + most_ns);
 }
 
 /* --- Pools that come and go: done elsewhere, in the end answered there --- */
@@ -525,6 +664,8 @@ main(void)
         TEST(test_drain_one_pool),
         TEST(test_a_drain_is_taken_back),
         TEST(test_drain_the_daemon),
+        TEST(test_reserves_and_cancels),
+        TEST(test_bounds_of_a_reservation),
         TEST(test_pools_come_and_go_elsewhere),
         TEST(test_pools_come_and_go_by_others),
         TEST(test_bounds_of_the_configuration),

@@ -449,6 +449,39 @@ test_release_twice(void **state)
     wp_world_assert_ended(&b, WP_NOT_FOUND);
 }
 
+/* Whoever has a token is held to the tenant that its credentials fix, and one
+ * who may do anything to none. */
+static void
+test_leases_are_changed_by_their_tenant(void **state)
+{
+    static const struct {
+        const char *own;
+        bool admin;
+        enum wp_status status;
+    } rules[] = {
+        {"other", false, WP_PERMISSION_DENIED},
+        {"", false, WP_OK},
+        {"other", true, WP_OK},
+        {"acme", false, WP_OK},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rules); i++) {
+        uint8_t token[WP_TOKEN_LEN];
+
+        wp_world_claim(&world, wp_world_again(&world, &a), "id", "acme", 0);
+        memcpy(token, wp_world_lease(&world, &a).grant->token, sizeof token);
+        identify(wp_world_again(&world, &b), rules[i].own, rules[i].admin);
+        renew(&b, token, 0);
+        wp_world_assert_ended(&b, rules[i].status);
+        identify(wp_world_again(&world, &b), rules[i].own, rules[i].admin);
+        wp_world_release(&world, &b, token);
+        wp_world_assert_ended(&b, rules[i].status);
+        assert_int_equal(leased(), rules[i].status == WP_OK ? 0 : 1);
+        wp_world_settle(&world);
+    }
+}
+
 static void
 test_forged_tokens(void **state)
 {
@@ -745,6 +778,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_says_why_a_pool_fails, setup_empty,
                                         teardown),
         TEST(test_release_twice),
+        TEST(test_leases_are_changed_by_their_tenant),
         TEST(test_forged_tokens),
         TEST(test_cancel_of_a_release),
         TEST(test_get_claim),
