@@ -73,6 +73,7 @@ test_claim_grants_a_lease(void **state)
     assert_true(strlen(lease.grant->sandbox) > 2);
     assert_true(strncmp(lease.grant->endpoint, "unix:/fake/", 11) == 0);
     assert_int_equal(lease.grant->served, WP_SERVED_WARM);
+    assert_int_equal(a.call.served, WP_SERVED_WARM);
     assert_true(lease.grant->fence > 0);
     assert_false(lease.replayed);
     assert_int_equal(leased(), 1);
@@ -133,6 +134,27 @@ test_bad_requests(void **state)
     wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
     assert_string_equal(a.message, "ttl_ms: at most 86400000 expected, the "
                                    "longest that this pool allows");
+    assert_int_equal(leased(), 0);
+}
+
+/* Each method, and a request that is no message. */
+static void
+test_every_method_refuses_nonsense(void **state)
+{
+    const struct wp_service *services[] = {&world.allocator, &world.admin};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(services); i++) {
+        for (size_t k = 0; k < services[i]->n_methods; k++) {
+            const char *path = services[i]->methods[k].path;
+
+            wp_fake_call_start(wp_world_again(&world, &a), services[i],
+                               strrchr(path, '/') + 1, (const uint8_t *)"\x0b",
+                               1);
+            wp_world_assert_ended(&a, WP_INVALID_ARGUMENT);
+            assert_true(a.message[0] != '\0');
+        }
+    }
     assert_int_equal(leased(), 0);
 }
 
@@ -425,6 +447,7 @@ test_renew(void **state)
     wp_world_advance(&world, 3 * WP_NS_PER_S);
     renew(wp_world_again(&world, &b), token, 2000);
     wp_world_assert_ended(&b, WP_NOT_FOUND);
+    assert_string_equal(b.message, "token: its lease has ended");
     assert_int_equal(leased(), 0);
 }
 
@@ -779,6 +802,7 @@ main(void)
                                         teardown),
         TEST(test_release_twice),
         TEST(test_leases_are_changed_by_their_tenant),
+        TEST(test_every_method_refuses_nonsense),
         TEST(test_forged_tokens),
         TEST(test_cancel_of_a_release),
         TEST(test_get_claim),

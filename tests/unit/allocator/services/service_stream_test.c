@@ -477,6 +477,56 @@ test_breaks_in_mid_grant(void **state)
     assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD);
 }
 
+/* What was shown and has come to an end is nobody's by being taken. */
+static void
+test_what_was_lost_cannot_be_taken(void **state)
+{
+    struct wp_peer_lease *lease;
+    struct wp_claim_info info;
+
+    (void)state;
+    wp_peer_open(&peer, false);
+    lease = wp_peer_first(&peer);
+    assert_int_equal(wp_pools_get(world.rig.pools, WP_STR(""),
+                                  wp_str_from(lease->claim_id), &info),
+                     WP_OK);
+    wp_pools_on_lost(world.rig.pools, info.ref, WP_STR("crashed"));
+    wp_peer_take(&peer, lease, false);
+    assert_int_equal(lease->state, WP_PEER_OVER);
+    settle();
+    assert_int_equal(wp_peer_count(&peer, WP_PEER_HAS), AHEAD);
+    assert_int_equal(wp_rig_stats(&world.rig).leased, AHEAD);
+    /* Another has the claim's id now, and another sandbox. */
+    lease = wp_peer_first(&peer);
+    wp_world_release(&world, &call, lease->token);
+    wp_world_claim(&world, wp_world_again(&world, &call), lease->claim_id, "",
+                   0);
+    wp_world_assert_ended(&call, WP_OK);
+    wp_peer_take(&peer, lease, false);
+    assert_int_equal(lease->state, WP_PEER_OVER);
+    settle();
+    assert_int_equal(wp_rig_stats(&world.rig).leased, AHEAD + 1);
+}
+
+/* What was granted and not sent is the pool's again, and that
+ * does not wait for the client's return. */
+static void
+test_breaks_before_it_is_sent(void **state)
+{
+    (void)state;
+    wp_peer_open(&peer, false);
+    peer.fake.block_sends = true;
+    wp_peer_take(&peer, wp_peer_first(&peer), false); /* On its way. */
+    wp_peer_take(&peer, wp_peer_first(&peer), false);
+    wp_peer_take(&peer, wp_peer_first(&peer), false);
+    assert_int_equal(wp_rig_stats(&world.rig).leased, AHEAD + 3);
+    assert_int_equal(wp_rig_stats(&world.rig).undone_total, 0);
+    wp_fake_call_cancel(&peer.fake);
+    settle();
+    assert_int_equal(wp_rig_stats(&world.rig).leased, AHEAD);
+    assert_int_equal(wp_rig_stats(&world.rig).undone_total, 3);
+}
+
 static void
 test_store_stands_still(void **state)
 {
@@ -842,6 +892,8 @@ main(void)
         STREAM_TEST(test_what_has_ended_is_told_once_there_is_room),
         STREAM_TEST(test_no_memory_breaks_the_stream),
         STREAM_TEST(test_breaks_in_mid_grant),
+        STREAM_TEST(test_what_was_lost_cannot_be_taken),
+        STREAM_TEST(test_breaks_before_it_is_sent),
         STREAM_TEST(test_store_stands_still),
         STREAM_TEST(test_empty_pool_fills_after_those_who_wait),
         STREAM_TEST(test_reason_that_is_over_is_not_told),
