@@ -87,7 +87,9 @@ on_value(http_parser *parser, const char *at, size_t len)
     while (len > 0 && (at[len - 1] == ' ' || at[len - 1] == '\t')) {
         len--;
     }
-    m->fields[m->n_fields - 1].value = (struct wp_str){at, len};
+    /* The parser shows an empty value where the next line begins. */
+    m->fields[m->n_fields - 1].value =
+        len > 0 ? (struct wp_str){at, len} : wp_str_from("");
     return 0;
 }
 

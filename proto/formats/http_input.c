@@ -73,7 +73,7 @@ terminate_fields(struct wp_http_req *req)
     for (uint32_t i = 0; i < req->message.n_fields; i++) {
         const struct wp_http_field *field = &req->message.fields[i];
 
-        if (field->value.ptr != NULL) {
+        if (field->value.len > 0) {
             req->head[field->value.ptr - req->head +
                       (ptrdiff_t)field->value.len] = '\0';
         }

@@ -64,6 +64,8 @@ test_request(void **state)
     assert_int_equal(message.n_fields, 4);
     assert_str(wp_http_field(&message, "x-y")->value, "z");
     assert_str(wp_http_field(&message, "EMPTY")->value, "");
+    /* Of its own: a string that ends there must not end the next name. */
+    assert_string_equal(wp_http_field(&message, "EMPTY")->value.ptr, "");
     assert_null(wp_http_field(&message, "absent"));
     assert_true(message.keep_alive && message.has_length);
     assert_false(message.done);
