@@ -20,6 +20,41 @@ enum {
     HALF_PROBE_S = 10,
 };
 
+void
+wp_http_bound_read(struct wp_http_bound *bound, bool on)
+{
+    bool full = evbuffer_get_length(bufferevent_get_input(bound->bev)) >=
+                WP_HTTP_BUFFER;
+
+    bound->held = on && full;
+    if (on && !full) {
+        (void)bufferevent_enable(bound->bev, EV_READ);
+    } else {
+        (void)bufferevent_disable(bound->bev, EV_READ);
+    }
+}
+
+static void
+on_input_size(struct evbuffer *in, const struct evbuffer_cb_info *info,
+              void *ctx)
+{
+    struct wp_http_bound *bound = ctx;
+    bool full = evbuffer_get_length(in) >= WP_HTTP_BUFFER;
+
+    if (bound->held ? !full : full && info->n_added > 0) {
+        wp_http_bound_read(bound, true);
+    }
+}
+
+void
+wp_http_bound_set(struct wp_http_bound *bound, struct bufferevent *bev)
+{
+    *bound = (struct wp_http_bound){.bev = bev};
+    bufferevent_setwatermark(bev, EV_READ, 0, WP_HTTP_BUFFER);
+    bufferevent_setwatermark(bev, EV_WRITE, WP_HTTP_BUFFER / 2, 0);
+    (void)evbuffer_add_cb(bufferevent_get_input(bev), on_input_size, bound);
+}
+
 static size_t
 queued(const struct wp_http_req *req)
 {
@@ -125,7 +160,7 @@ linger(struct wp_http_req *req)
     req->phase = WP_HTTP_LINGER;
     wp_http_set_deadline(req, LINGER_NS);
     (void)evbuffer_drain(in, evbuffer_get_length(in));
-    (void)bufferevent_enable(req->bev, EV_READ); /* A stream may hold it. */
+    wp_http_bound_read(&req->bound, true); /* A stream may hold it. */
 }
 
 /* -------------------------------------------------------------- callbacks */
@@ -330,8 +365,7 @@ wp_http_conn_open(struct wp_http_server *server, int fd, unsigned roles,
     wp_list_push_back(&server->conns, &req->node);
     server->stats.connections++;
     bufferevent_setcb(req->bev, on_read, on_written, on_event, req);
-    bufferevent_setwatermark(req->bev, EV_READ, 0, WP_HTTP_BUFFER);
-    bufferevent_setwatermark(req->bev, EV_WRITE, WP_HTTP_BUFFER / 2, 0);
+    wp_http_bound_set(&req->bound, req->bev);
     wp_http_conn_set_send_timeout(req);
     (void)bufferevent_enable(req->bev, EV_READ | EV_WRITE);
     /* From here on a head is expected, however slowly the first byte comes. */

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "pool/base/clock.h"
+#include "proto/formats/http_conn.h"
 
 enum {
     /* 1xx heads a server may send before its answer. */
@@ -21,6 +22,7 @@ struct wp_http_exchange {
     struct wp_http_message *request;
     struct bufferevent *client;
     struct bufferevent *upstream; /* NULL: not begun, or over. */
+    struct wp_http_bound bound;   /* Of upstream. */
     struct wp_http_message response;
     uint32_t interim; /* 1xx heads so far. */
     bool connected;
@@ -518,8 +520,7 @@ wp_http_exchange_connect(struct wp_http_exchange *x,
     x->upstream = upstream;
     bufferevent_setcb(upstream, on_upstream_ready, on_upstream_ready,
                       on_upstream_event, x);
-    bufferevent_setwatermark(upstream, EV_READ, 0, WP_HTTP_BUFFER);
-    bufferevent_setwatermark(upstream, EV_WRITE, WP_HTTP_BUFFER / 2, 0);
+    wp_http_bound_set(&x->bound, upstream);
     (void)bufferevent_set_timeouts(upstream, NULL, &wait);
     (void)bufferevent_enable(upstream, EV_READ | EV_WRITE);
     wp_http_set_deadline(x->req, 0);

@@ -124,11 +124,11 @@ wp_http_stream_output(struct wp_http_req *req)
 void
 wp_http_stream_read(struct wp_http_req *req, bool on)
 {
-    if (on && req->phase == WP_HTTP_STREAM) {
-        (void)bufferevent_enable(req->bev, EV_READ);
+    bool reads = on && req->phase == WP_HTTP_STREAM;
+
+    wp_http_bound_read(&req->bound, reads);
+    if (reads) {
         bufferevent_trigger(req->bev, EV_READ, BEV_TRIG_DEFER_CALLBACKS);
-    } else {
-        (void)bufferevent_disable(req->bev, EV_READ);
     }
 }
 
