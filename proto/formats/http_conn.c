@@ -40,8 +40,11 @@ on_input_size(struct evbuffer *in, const struct evbuffer_cb_info *info,
 {
     struct wp_http_bound *bound = ctx;
     bool full = evbuffer_get_length(in) >= WP_HTTP_BUFFER;
+    bool reads = (bufferevent_get_enabled(bound->bev) & EV_READ) != 0;
 
-    if (bound->held ? !full : full && info->n_added > 0) {
+    (void)info;
+    /* Reading that is off for another reason stays off. */
+    if (bound->held ? !full : full && reads) {
         wp_http_bound_read(bound, true);
     }
 }
