@@ -131,12 +131,52 @@ test_full_needs_no_more_memory(void **state)
     wp_lease_places_fini(&places);
 }
 
+/* A claim is its id and its tenant; neither alone finds it. */
+static void
+test_claims_of_one_id(void **state)
+{
+    static const char *const tenants[] = {"a", "b", ""};
+    const struct wp_lease_record none = {.state = WP_RECORD_NONE};
+    struct wp_lease_places places;
+    uint64_t at;
+
+    (void)state;
+    assert_true(wp_lease_places_init(&places, 3, 3));
+    assert_true(wp_lease_places_begin(&places, 3));
+    for (int64_t i = 0; i < 3; i++) {
+        struct wp_lease_record record = record_in((uint32_t)i, WP_RECORD_HELD);
+
+        (void)snprintf(record.claim_id, sizeof record.claim_id, "same");
+        (void)snprintf(record.tenant, sizeof record.tenant, "%s", tenants[i]);
+        wp_lease_places_move(&places, i + 7, &none, &record);
+    }
+    wp_lease_places_keep(&places);
+    for (int64_t i = 0; i < 3; i++) {
+        struct wp_str tenant = wp_str_from(tenants[i]);
+
+        at = 0;
+        assert_int_equal(
+            wp_lease_places_of_claim(&places, WP_STR("same"), tenant, &at),
+            i + 7);
+        assert_int_equal(
+            wp_lease_places_of_claim(&places, WP_STR("same"), tenant, &at), 0);
+        at = 0;
+        assert_int_equal(
+            wp_lease_places_of_claim(&places, WP_STR("other"), tenant, &at), 0);
+    }
+    at = 0;
+    assert_int_equal(
+        wp_lease_places_of_claim(&places, WP_STR("same"), WP_STR("c"), &at), 0);
+    wp_lease_places_fini(&places);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transactions),
         cmocka_unit_test(test_full_needs_no_more_memory),
+        cmocka_unit_test(test_claims_of_one_id),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
