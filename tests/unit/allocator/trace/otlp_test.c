@@ -77,25 +77,37 @@ test_a_call_that_failed_and_what_was_within(void **state)
         BEGIN(TEXT("service.name", "warmpoold") "," TEXT(
             "service.version",
             "1.2") "," TEXT("host.name", "node-1") "," NUMBER("process.pid",
-                                                              "4194304"))
-            IDS "\"name\":\"warmpool.v1.Allocator/Claim\",\"kind\":2,"
-                "\"startTimeUnixNano\":\"1700000000000000001\","
-                "\"endTimeUnixNano\":\"1700000003000000000\",\"attributes\":"
-                "[" TEXT("rpc.system", "grpc") "," TEXT("rpc.service", "warmpoo"
-                                                                       "l.v1."
-                                                                       "Allocat"
-                                                                       "or") "," TEXT("rpc.method", "Claim") "," NUMBER(
-                    "rpc.grpc.status_code",
-                    "8") "," TEXT("warmpool.namespace",
-                                  "ns") "," TEXT("warmpool.pool",
-                                                 "python") "," TEXT("warmpool."
-                                                                    "claim",
-                                                                    "c-1\\\"") "," TEXT("warmpool.sandbox",
-                                                                                        "box") "," TEXT("warmpool.served",
-                                                                                                        "warm") "],\"status\":{\"code\":2,\"message\":\"RESOURCE_EXHAUSTED\"}}," IDS
-                                                                                                                "\"name\":\"a/b\",\"kind\":1,"
-                                                                                                                "\"startTimeUnixNano\":\"1699999999999999999\","
-                                                                                                                "\"endTimeUnixNano\":\"1700000000000000000\",\"attributes\":[]}" END);
+                                                              "4194304")) IDS
+        "\"name\":\"warmpool.v1.Allocator/Claim\",\"kind\":2,"
+        "\"startTimeUnixNano\":\"1700000000000000001\","
+        "\"endTimeUnixNano\":\"1700000003000000000\",\"attributes\":"
+        "[" TEXT("rpc.system", "grpc") "," TEXT(
+            "rpc.service",
+            "warmpoo"
+            "l.v1."
+            "Allocat"
+            "or") "," TEXT("rpc.method",
+                           "Claim") "," NUMBER("rpc.grpc.status_code",
+                                               "8") "," TEXT("warmpool."
+                                                             "namespace",
+                                                             "ns") "," TEXT("wa"
+                                                                            "rm"
+                                                                            "po"
+                                                                            "ol"
+                                                                            ".p"
+                                                                            "oo"
+                                                                            "l",
+                                                                            "py"
+                                                                            "th"
+                                                                            "o"
+                                                                            "n") "," TEXT("warmpool."
+                                                                                          "claim",
+                                                                                          "c-1\\\"") "," TEXT("warmpool.sandbox",
+                                                                                                              "box") "," TEXT("warmpool.served",
+                                                                                                                              "warm") "],\"status\":{\"code\":2,\"message\":\"RESOURCE_EXHAUSTED\"}}," IDS
+                                                                                                                                      "\"name\":\"a/b\",\"kind\":1,"
+                                                                                                                                      "\"startTimeUnixNano\":\"1699999999999999999\","
+                                                                                                                                      "\"endTimeUnixNano\":\"1700000000000000000\",\"attributes\":[]}" END);
 }
 
 static void
