@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "k8s/bind/repositories.h"
 #include "k8s/controllers/claim/cold.h"
 #include "k8s/objects/names.h"
 #include "proto/formats/sandbox_token.h"
@@ -32,6 +33,8 @@ sign(void *ctx, const struct wp_claim_info *lease, struct wp_str audience,
     return wp_err_set(err, WP_UNAVAILABLE, "there is no key");
 }
 
+static const struct wp_cluster_git git = {
+    .remotes = "", .remotes_denied = "", .fetch_socket = "", .trust_files = ""};
 static const struct wp_cluster_identity identities = {.secret = "keys",
                                                       .sign = sign};
 
@@ -50,14 +53,29 @@ claim(const char *name, const char *annotations)
 }
 
 static void
+end(void)
+{
+    struct wp_repositories *repositories = rig.parts.repositories;
+
+    wp_claim_rig_fini(&rig);
+    wp_repositories_destroy(repositories);
+}
+
+static void
 begin(uint32_t target)
 {
     static const uint8_t key[WP_SANDBOX_KEY_LEN] = {1};
+    struct wp_err err;
 
     asked = 0;
     wp_claim_rig_init(&rig);
     rig.parts.config.sandbox_key = key;
     rig.parts.config.identities = &identities;
+    rig.parts.repositories = wp_repositories_create(
+        &(struct wp_repositories_config){
+            .git = &git, .base = rig.parts.base, .api = rig.api, .ns = "ns"},
+        &err);
+    assert_non_null(rig.parts.repositories);
     wp_claim_rig_start(&rig, target);
     (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t",
                             "{\"metadata\":{\"annotations\":{"
@@ -98,7 +116,7 @@ goes_on_as_a_key_comes(void **state)
     rig.parts.active = true;
     wp_claim_rig_settle(&rig);
     assert_int_equal(asked, before + 1);
-    wp_claim_rig_fini(&rig);
+    end();
 }
 
 int
