@@ -136,10 +136,12 @@ void
 wp_http_put_status(struct wp_http_req *req, unsigned status)
 {
     static const char start[] = WP_HTTP_STATUS_START;
+    const char *words = http_status_str((enum http_status)status);
 
+    /* The library has a word of its own for those that it does not know. */
     (void)evbuffer_add_printf(bufferevent_get_output(req->bev), "%s%u %s\r\n",
                               start + req->early, status,
-                              http_status_str((enum http_status)status));
+                              words[0] != '<' ? words : "");
     req->early = 0;
     req->answer_begun = true;
 }

@@ -123,6 +123,14 @@ static const struct row whole[] = {
      "HTTP/1.1 102 Processing\r\nLink: x\r\n\r\n"
      "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
      true, 0, EXCHANGE_GOT_LEN, 94},
+    /* Whatever number it is, words are the server's own affair. */
+    {EXCHANGE_GET,
+     "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+     "HTTP/1.1 299 Fine\r\nContent-Length: 1\r\n\r\nx",
+     false, EXCHANGE_GOT,
+     "HTTP/1.1 103 \r\nLink: x\r\n\r\n"
+     "HTTP/1.1 299 \r\nContent-Length: 1\r\n\r\nx",
+     true, 0, EXCHANGE_GOT_LEN, 78},
     /* An upgrade that the server refuses. */
     {"GET /a HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: x/1\r\n\r\n",
      "HTTP/1.1 400 Bad Request\r\nContent-Length: 1\r\n\r\nx", false,
