@@ -222,7 +222,8 @@ def notices(stage, switch, place, covered, end):
     """The name of the test that does, or None."""
     kind, tests, build, slow = stage
     for some in batches(tests):
-        if not place.build(build, some):
+        is_built = switch is not None and build != place.tsan
+        if not is_built and not place.build(build, some):
             return "unbuilt"
         test = failing(some, switch, covered, slow)
         while test is not None:
@@ -310,7 +311,7 @@ class Place:
     def __init__(self, tree, options, covered):
         self.tree = tree
         self.jobs = options.jobs
-        self.building = threading.Lock()
+        self.building = defaultdict(threading.Lock)  # {build: lock}
         self.dev = self.configured("dev")
         self.asan = self.configured("asan", "-DWP_SANITIZE=address,undefined")
         self.tsan = self.configured("tsan", "-DWP_SANITIZE=thread")
@@ -343,7 +344,7 @@ class Place:
     def build(self, build, tests):
         """What these tests need, if a file has changed; false: it cannot be."""
         goals = sorted({g for t in tests for g in t.goals(build)})
-        with self.building:
+        with self.building[build]:
             return ninja(self.tree, build, goals, self.jobs).returncode == 0
 
 
@@ -375,11 +376,13 @@ def try_alone(mutant, place, covered, known, options):
 def try_all(chosen, options):
     """[(mutant, outcome)]"""
     end = time.monotonic() + 60 * options.minutes
-    tree = os.path.join(WORK, "tree")
+    # What was learnt is of programs that are built once: no mistake gets there.
+    clean, tree = (os.path.join(WORK, name) for name in ("tree", "switched"))
     os.makedirs(WORK, exist_ok=True)
-    copy_tree(tree)
-    covered, known = learn(os.path.join(WORK, "coverage.json"), tree,
+    copy_tree(clean)
+    covered, known = learn(os.path.join(WORK, "coverage.json"), clean,
                            options.tests, options.jobs)
+    copy_tree(tree)
     place = Place(tree, options, covered)
     mutants, results = dict(enumerate(chosen)), {}
     with ThreadPoolExecutor(options.jobs) as pool:
