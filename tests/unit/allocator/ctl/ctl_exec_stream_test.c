@@ -551,8 +551,11 @@ assert_holds(FILE *file, const char *text)
 {
     char found[64] = "";
 
+    size_t len;
+
     rewind(file);
-    (void)fread(found, 1, sizeof found - 1, file);
+    len = fread(found, 1, sizeof found - 1, file);
+    found[len] = '\0';
     assert_string_equal(found, text);
     (void)fclose(file);
 }

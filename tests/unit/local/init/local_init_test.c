@@ -191,9 +191,10 @@ test_what_a_program_starts_with(void **state)
         (unsigned long long)(files.rlim_max < 1024 ? files.rlim_max : 1024),
         (unsigned long long)(files.rlim_max < 65536 ? files.rlim_max : 65536),
         expected_oom_score());
-    expect_end("until test $(cat /proc/$$/oom_score_adj) -ge 500; do :; done; "
+    expect_end("until read score </proc/$$/oom_score_adj && "
+               "test $score -ge 500; do :; done; "
                "echo $(ulimit -Sn) $(ulimit -Hn) $(ulimit -Sc) $(ulimit -Hc) "
-               "$(cat /proc/$$/oom_score_adj) $(readlink /proc/self/fd/0); "
+               "$score $(readlink /proc/self/fd/0); "
                "test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo own; "
                "grep SigBlk /proc/self/status; "
                "for i in 3 4 5 6 7 8 9 10 11 12; do "

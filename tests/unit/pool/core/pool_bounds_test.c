@@ -94,17 +94,11 @@ what_is_not_wanted_is_not_waited_for(void **state)
 static void
 only_the_name_of_a_held_sandbox_is_found(void **state)
 {
+    static const char long_name[] = "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
+                                    "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn";
     static const char *const others[] = {
-        "",
-        "p",
-        "p-",
-        "bbbbbbb",
-        "bbbbbbbb",
-        "p-bbbbbbbb",
-        "p-aaaaaaaa",
-        "p-bbbbbbbbb",
-        "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
-        "nnnnnnnnnnn"};
+        "",           "p",          "p-",          "bbbbbbb", "bbbbbbbb",
+        "p-bbbbbbbb", "p-aaaaaaaa", "p-bbbbbbbbb", long_name};
     struct wp_rig_claim c;
     struct wp_claim_info info;
     char name[WP_SANDBOX_NAME_MAX + 2];
