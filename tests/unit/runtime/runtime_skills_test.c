@@ -23,7 +23,8 @@ at(const char *name)
 {
     static char path[800];
 
-    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_in_range(snprintf(path, sizeof path, "%s/%s", dir, name), 0,
+                    sizeof path - 1);
     return path;
 }
 

@@ -403,8 +403,9 @@ reads_text(const char *annotation, size_t len, bool absolute)
 {
     static char text[2 * WP_EGRESS_TEXT_MAX];
 
-    (void)snprintf(text, sizeof text, "%s%s", absolute ? "/" : "",
-                   path_of(len - absolute));
+    assert_in_range(snprintf(text, sizeof text, "%s%s", absolute ? "/" : "",
+                             path_of(len - absolute)),
+                    0, sizeof text - 1);
     return reads(json_pack("{s:s}", annotation, text), NULL);
 }
 
