@@ -20,7 +20,7 @@ tests first, and at most --integration of those that start processes; then, what
 gcov does not see, the tests that run the programs inside of sandboxes; then all
 of these as the sanitizers build them, which see what is lost or read too far,
 and what threads do without a lock; at last the other tests that start processes.
-Three mistakes are tried side by side. One outside of functions, or in a function
+Six mistakes are tried side by side. One outside of functions, or in a function
 that cannot be copied, is built alone and tried at last, without sanitizers. A
 mistake has survived when they are through, or when --seconds are over. --minutes
 bounds the whole run: what is not tried by then is counted as such.
@@ -50,7 +50,7 @@ from tree import PRODUCT, ROOT, configure, copy_tree, ninja, product_files
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORK = os.path.join(ROOT, "build", "mutation")
-AT_ONCE = 3  # Mistakes that are tried side by side.
+AT_ONCE = 6  # Mistakes that are tried side by side.
 LAST = os.path.join(WORK, "survived.json")
 TESTS = "^(unit|sim|fuzz|stress|integration)/"
 THREADS = "^(unit|stress|integration/lease_)"  # With the thread sanitizer.
