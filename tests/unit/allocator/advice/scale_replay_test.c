@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,100 @@ run_fixed(const struct wp_replay_config *config, uint32_t size)
     assert_int_equal(wp_replay_run(config, &policy, &result, &err), WP_OK);
     policy.destroy(policy.self);
     return result;
+}
+
+/* --- What a policy is told --- */
+
+struct told {
+    char text[1024];
+    size_t len;
+};
+
+static void
+told_claims(void *self, int64_t now_ns, uint32_t n, uint32_t missed)
+{
+    struct told *told = self;
+
+    told->len += (size_t)snprintf(
+        told->text + told->len, sizeof told->text - told->len,
+        "%.1f s: %u claims, %u missed\n", (double)now_ns / S, n, missed);
+}
+
+static void
+told_ready(void *self, int64_t now_ns, int64_t lead_ns)
+{
+    struct told *told = self;
+
+    told->len +=
+        (size_t)snprintf(told->text + told->len, sizeof told->text - told->len,
+                         "%.1f s: ready after %.1f s\n", (double)now_ns / S,
+                         (double)lead_ns / S);
+}
+
+static void
+told_announced(void *self, int64_t now_ns, int64_t from_ns, int64_t until_ns,
+               uint32_t n)
+{
+    struct told *told = self;
+
+    told->len +=
+        (size_t)snprintf(told->text + told->len, sizeof told->text - told->len,
+                         "%.1f s: %u from %.1f to %.1f s\n", (double)now_ns / S,
+                         n, (double)from_ns / S, (double)until_ns / S);
+}
+
+static uint32_t
+two(void *self, const struct wp_replay_view *view, int64_t *next_ns)
+{
+    (void)self;
+    (void)view;
+    *next_ns = INT64_MAX;
+    return 2;
+}
+
+static bool
+one_announced(void *self, uint32_t i, int64_t *announced_ns, int64_t *from_ns,
+              int64_t *until_ns, uint32_t *n)
+{
+    (void)self;
+    *announced_ns = 3 * S;
+    *from_ns = 20 * S;
+    *until_ns = 21 * S;
+    *n = 7;
+    return i == 0;
+}
+
+/* Each event, as it happens, once. */
+static void
+test_what_a_policy_is_told(void **state)
+{
+    static const int64_t at_s[] = {10, 11, 11, 30};
+    struct listed listed = {.at_s = at_s, .n = WP_ARRAY_LEN(at_s)};
+    struct wp_replay_config config = config_of(
+        (struct wp_replay_source){
+            .next = listed_next, .announced = one_announced, .self = &listed},
+        2, 60);
+    struct told told = {.len = 0};
+    struct wp_replay_policy policy = {.name = "two",
+                                      .self = &told,
+                                      .on_claims = told_claims,
+                                      .on_ready = told_ready,
+                                      .on_announced = told_announced,
+                                      .target = two};
+    struct wp_replay_result result;
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(wp_replay_run(&config, &policy, &result, &err), WP_OK);
+    assert_string_equal(told.text, "2.0 s: ready after 2.0 s\n"
+                                   "2.0 s: ready after 2.0 s\n"
+                                   "3.0 s: 7 from 20.0 to 21.0 s\n"
+                                   "10.0 s: 1 claims, 0 missed\n"
+                                   "11.0 s: 2 claims, 1 missed\n"
+                                   "12.0 s: ready after 2.0 s\n"
+                                   "13.0 s: ready after 2.0 s\n"
+                                   "30.0 s: 1 claims, 0 missed\n"
+                                   "32.0 s: ready after 2.0 s\n");
 }
 
 static double
@@ -437,12 +532,18 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_static_stock), cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_steps_queued), cmocka_unit_test(test_warm_up),
-        cmocka_unit_test(test_same_seed),    cmocka_unit_test(test_never_ready),
-        cmocka_unit_test(test_bounds),       cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_bad_config),   cmocka_unit_test(test_heap),
+        cmocka_unit_test(test_static_stock),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_steps_queued),
+        cmocka_unit_test(test_warm_up),
+        cmocka_unit_test(test_same_seed),
+        cmocka_unit_test(test_never_ready),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_bad_config),
+        cmocka_unit_test(test_heap),
         cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_what_a_policy_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
