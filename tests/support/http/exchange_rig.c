@@ -154,6 +154,7 @@ exchange_wait_end(void)
 
     while (!exchange.client.ended) {
         (void)exchange_turn();
+        (void)usleep(1000);
         assert_true(time(NULL) < until);
     }
     exchange_settle();

@@ -360,7 +360,7 @@ static void
 test_an_answer_is_waited_for_from_the_end_of_the_request(void **state)
 {
     (void)state;
-    exchange.config.answer_timeout_ns = 20 * WP_NS_PER_MS;
+    exchange.config.answer_timeout_ns = 500 * WP_NS_PER_MS;
     until_late(EXCHANGE_GET, "", LATE, 1);
     until_late("PUT /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "", LATE, 1);
     until_late(EXCHANGE_GET, "HTTP/1.1 102 Processing\r\n\r\n",
@@ -371,7 +371,7 @@ static void
 test_a_body_that_stalls_is_answered_408(void **state)
 {
     (void)state;
-    exchange.config.idle_timeout_ns = 20 * WP_NS_PER_MS;
+    exchange.config.idle_timeout_ns = 500 * WP_NS_PER_MS;
     until_late(
         "PUT /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nab", "",
         EXCHANGE_ERROR_HEAD("408 Request Timeout",
@@ -384,7 +384,7 @@ static void
 test_a_silence_is_bounded_once_there_is_an_answer(void **state)
 {
     (void)state;
-    exchange.config.silence_timeout_ns = 20 * WP_NS_PER_MS;
+    exchange.config.silence_timeout_ns = 500 * WP_NS_PER_MS;
     until_late(EXCHANGE_GET, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab",
                "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", 1);
     until_late("CONNECT h:1 HTTP/1.1\r\n\r\n", "", "HTTP/1.1 200 OK\r\n\r\n",
