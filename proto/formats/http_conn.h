@@ -17,6 +17,7 @@
 #include <stddef.h>
 
 #include "pool/base/list.h"
+#include "proto/formats/http_bound.h"
 #include "proto/formats/http_server.h"
 
 enum wp_http_phase {
@@ -28,14 +29,6 @@ enum wp_http_phase {
     WP_HTTP_ENDING, /* What the stream has queued goes out. */
     WP_HTTP_LINGER, /* All is sent; waiting for the client to close. */
     WP_HTTP_CLOSED,
-};
-
-/* Of a side's input: reading is off while WP_HTTP_BUFFER bytes wait in it. The
- * high mark alone would not do: libevent then calls the reader again and again
- * until it takes some. */
-struct wp_http_bound {
-    struct bufferevent *bev;
-    bool held; /* Reading is off for that, and goes on once there is room. */
 };
 
 /* The request is embedded in its connection: one at a time, so a pipelining
@@ -106,10 +99,6 @@ void wp_http_conn_reap(struct wp_http_server *server);
 /* Calls gone(), and leaves nothing of the request. */
 void wp_http_conn_end_request(struct wp_http_req *req);
 void wp_http_conn_set_send_timeout(struct wp_http_req *req);
-/* Both marks of bev. bound lives as long as bev calls back. */
-void wp_http_bound_set(struct wp_http_bound *bound, struct bufferevent *bev);
-/* Reads, as soon as there is room; or not, until this is called again. */
-void wp_http_bound_read(struct wp_http_bound *bound, bool on);
 
 /* http_input.c: more has come in, in phase HEAD and in phase BODY. */
 void wp_http_read_head(struct wp_http_req *req);

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "pool/base/clock.h"
-#include "proto/formats/http_conn.h"
+#include "proto/formats/http_bound.h"
 
 enum {
     /* 1xx heads a server may send before its answer. */

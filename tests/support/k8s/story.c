@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/base/golden.h"
+
 static const char *const verbs[] = {
     [WP_VERB_GET] = "GET",      [WP_VERB_LIST] = "LIST",
     [WP_VERB_CHECK] = "CHECK",  [WP_VERB_POST] = "POST",
@@ -89,4 +91,22 @@ wp_story_calls(FILE *story, const struct wp_api *api, uint32_t from)
         }
     }
     return from;
+}
+
+void
+wp_story_tell(FILE **story, const struct wp_story_life *lives, size_t n,
+              const char *path)
+{
+    char *text = NULL;
+    size_t len;
+
+    *story = open_memstream(&text, &len);
+    assert_non_null(*story);
+    for (size_t i = 0; i < n; i++) {
+        (void)fprintf(*story, "=== %s\n", lives[i].name);
+        lives[i].run();
+    }
+    assert_int_equal(fclose(*story), 0);
+    golden_compare(text, path);
+    free(text);
 }

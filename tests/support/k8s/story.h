@@ -17,4 +17,13 @@ uint32_t wp_story_calls(FILE *story, const struct wp_api *api, uint32_t from);
 /* A line: the name and the JSON; "none" for NULL. */
 void wp_story_json(FILE *story, const char *name, const json_t *json);
 
+struct wp_story_life {
+    const char *name;
+    void (*run)(void); /* Writes to *story. */
+};
+
+/* Tells them one after the other, and compares all with the file at path. */
+void wp_story_tell(FILE **story, const struct wp_story_life *lives, size_t n,
+                   const char *path);
+
 #endif

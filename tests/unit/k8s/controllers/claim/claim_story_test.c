@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "k8s/objects/names.h"
-#include "tests/support/base/golden.h"
 #include "tests/support/k8s/claim_rig.h"
 #include "tests/support/k8s/story.h"
 
@@ -644,10 +643,7 @@ lost_posts(void)
 static void
 claims_live_as_they_are_told(void **state)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } lives[] = {
+    static const struct wp_story_life lives[] = {
         {"warm", warm},
         {"cold", cold},
         {"waiting", waiting},
@@ -666,19 +662,9 @@ claims_live_as_they_are_told(void **state)
         {"lost posts", lost_posts},
         {"lost post and a warm one", lost_post_and_a_warm_one},
     };
-    char *text = NULL;
-    size_t len;
 
     (void)state;
-    story = open_memstream(&text, &len);
-    assert_non_null(story);
-    for (size_t i = 0; i < WP_ARRAY_LEN(lives); i++) {
-        (void)fprintf(story, "=== %s\n", lives[i].name);
-        lives[i].run();
-    }
-    assert_int_equal(fclose(story), 0);
-    golden_compare(text, WP_TEST_STORY);
-    free(text);
+    wp_story_tell(&story, lives, WP_ARRAY_LEN(lives), WP_TEST_STORY);
 }
 
 int

@@ -11,7 +11,6 @@
 
 #include "k8s/controllers/sandbox/controller.h"
 #include "k8s/objects/names.h"
-#include "tests/support/base/golden.h"
 #include "tests/support/k8s/sandbox_rig.h"
 #include "tests/support/k8s/story.h"
 
@@ -472,10 +471,7 @@ answers(void)
 static void
 sandboxes_live_as_they_are_told(void **state)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } lives[] = {
+    static const struct wp_story_life lives[] = {
         {"user", user},
         {"pooled", pooled},
         {"unschedulable", unschedulable},
@@ -490,19 +486,9 @@ sandboxes_live_as_they_are_told(void **state)
         {"collected", collected},
         {"answers", answers},
     };
-    char *text = NULL;
-    size_t len;
 
     (void)state;
-    story = open_memstream(&text, &len);
-    assert_non_null(story);
-    for (size_t i = 0; i < WP_ARRAY_LEN(lives); i++) {
-        (void)fprintf(story, "=== %s\n", lives[i].name);
-        lives[i].run();
-    }
-    assert_int_equal(fclose(story), 0);
-    golden_compare(text, WP_TEST_STORY);
-    free(text);
+    wp_story_tell(&story, lives, WP_ARRAY_LEN(lives), WP_TEST_STORY);
 }
 
 int
