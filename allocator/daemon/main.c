@@ -8,6 +8,7 @@
 #include "allocator/daemon/daemon.h"
 #include "allocator/daemon/files.h"
 #include "allocator/daemon/redis.h"
+#include "pool/base/file.h"
 #include "pool/base/log.h"
 
 extern char **environ;
@@ -173,6 +174,8 @@ act(const struct wp_conf *conf, enum wp_conf_action action, int argc,
         return run(conf, argc, argv);
     }
 }
+
+WP_OPENS_STREAMS;
 
 int
 main(int argc, char **argv)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "pool/base/duration.h"
+#include "pool/base/file.h"
 #include "pool/base/log.h"
 #include "pool/base/os_error.h"
 #include "pool/egress/channel.h"
@@ -533,6 +534,8 @@ protect(void)
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
 }
+
+WP_OPENS_STREAMS;
 
 int
 main(int argc, char **argv)

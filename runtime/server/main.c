@@ -3,7 +3,6 @@
  * grace time to finish, then every command is killed. A second one ends it at
  * once. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <event2/event.h>
 
 #include "pool/base/clock.h"
+#include "pool/base/file.h"
 #include "pool/base/log.h"
 #include "pool/base/os_error.h"
 #include "proto/loop/loop.h"
@@ -84,20 +84,6 @@ on_signal(evutil_socket_t fd, short what, void *arg)
     }
     wp_http_server_drain(server->http, on_drained, server);
     wp_mcp_drain(server->runtime.mcp);
-}
-
-/* Descriptors 0 to 2 must be taken: a socket there would be a child's. */
-static void
-standard_fds_fill(void)
-{
-    int fd = open("/dev/null", O_RDWR);
-
-    while (fd >= 0 && fd <= 2) {
-        fd = open("/dev/null", O_RDWR);
-    }
-    if (fd > 2) {
-        close(fd);
-    }
 }
 
 /* A write to a closed socket and a file size limit must be errors; and signals
@@ -415,6 +401,8 @@ server_fini(struct server *server)
     wp_listener_close(&server->unix_socket);
 }
 
+WP_OPENS_STREAMS;
+
 int
 main(int argc, char **argv)
 {
@@ -433,7 +421,6 @@ main(int argc, char **argv)
     }
     wp_log_configure(server.runtime.options.log_level,
                      server.runtime.options.log_format);
-    standard_fds_fill();
     signals_prepare();
     server.runtime.workspace.fd = -1;
     server.unix_socket.fd = -1;

@@ -294,6 +294,16 @@ class DaemonTest(unittest.TestCase):
                 served += len(head) == 9 and head[3] == 4
         self.assertEqual(served, 5)
 
+    def test_closed_streams(self):
+        """A stream that is closed is not another descriptor of the daemon."""
+        daemon = self.start(
+            prefix=("sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-'), replicas=0)
+        eventually(daemon.listening, "listening")
+        for stream in range(3):
+            self.assertEqual(
+                os.readlink(f"/proc/{daemon.process.pid}/fd/{stream}"),
+                "/dev/null")
+
     def test_claim_use_release(self):
         daemon = self.start().wait_full(3)
         self.assertEqual(daemon.notify.recv(100), b"READY=1")

@@ -227,6 +227,24 @@ class Limits(Case):
             wait_until(lambda: limits()[0] == limits()[1] != "128",
                        "its limit is raised")
 
+    def test_closed_streams(self):
+        """A stream that is closed is not another descriptor of the proxy."""
+        process = subprocess.Popen(
+            ["sh", "-c", 'exec "$0" --listen 127.0.0.1:0 --policy none '
+             "<&- >&- 2>&-", BINARY])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        folder = f"/proc/{process.pid}/fd/"
+
+        def listens():
+            with contextlib.suppress(FileNotFoundError):  # Closed meanwhile.
+                return any(os.readlink(folder + name).startswith("socket:")
+                           for name in os.listdir(folder))
+            return False
+        wait_until(listens, "it listens")
+        for stream in "012":
+            self.assertEqual(os.readlink(folder + stream), "/dev/null")
+
 
 class Shared(Case):
     """What one address may take of a proxy that listens for many."""

@@ -106,9 +106,14 @@ class Starts(unittest.TestCase):
         self.assertEqual(server.execute("echo hi")[1]["stdout"], "hi\n")
 
     def test_closed_descriptors(self):
-        """A command's own are open, and none is a socket of the server."""
+        """A command's own are open, and none is a socket of the server, nor
+        are the server's."""
         server = self.start(preexec_fn=lambda: (
             os.close(0), os.close(1), os.close(2)))
+        for stream in range(3):
+            self.assertEqual(
+                os.readlink(f"/proc/{server.process.pid}/fd/{stream}"),
+                "/dev/null")
         _, answer = server.execute("sh -c 'readlink /proc/self/fd/0; "
                                    "ls /proc/self/fd | wc -l'")
         self.assertEqual(answer["stdout"].split(), ["/dev/null", "4"])
