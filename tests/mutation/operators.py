@@ -2,7 +2,10 @@
 
 mutations(text) yields (line number, name of the operator, the mutated line) for
 a source file. Comments, texts, preprocessor lines, assertions and log calls are
-left alone: a change there changes no behaviour that a test should notice."""
+left alone: a change there changes no behaviour that a test should notice. So is
+the boundary where both sides give the same: the smaller or greater of two
+(a < b ? a : b), and a descriptor against 0, which is always a standard stream
+(WP_OPENS_STREAMS)."""
 import re
 
 SPACE = re.compile(r"[^\n]")
@@ -16,6 +19,10 @@ STEP = re.compile(r"^\s+[\w>.\[\]-]+(\+\+|--);\s*$")
 # On Linux these only tell the memory that it was one.
 NOTHING = re.compile(r"^\s+(\(void\))?pthread_(mutex|cond|attr|condattr|mutexattr)"
                      r"_destroy\(")
+TERM = r"[\w.>\[\]-]+(?:\([\w.>, -]*\))?"
+EXTREME = re.compile(rf"(?:[(,=?:]|return|&&|\|\|)\s*({TERM}) (?:<=|>=|<|>)"
+                     rf"(?= ({TERM}) \? ({TERM}) : ({TERM})[;,)])")
+DESCRIPTOR = re.compile(r"fd\w*(?:\[\w+\])? (?:<=|>=|<|>)(?= 0\b)")
 SWAPS = [
     ("boundary", re.compile(r" (<=|>=|<|>) "),
      {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}),
@@ -59,6 +66,13 @@ def drop(line):
     return None
 
 
+def gives_the_same(code):
+    """Where the comparisons end whose boundary changes nothing."""
+    return ({m.end() for m in DESCRIPTOR.finditer(code)} |
+            {m.end() for m in EXTREME.finditer(code)
+             if {m[1], m[2]} == {m[3], m[4]}})
+
+
 def of_line(line, code):
     """(operator, mutated line) for a line whose code without texts is code."""
     negated = negate(line, code)
@@ -67,8 +81,11 @@ def of_line(line, code):
     dropped = drop(code.rstrip())
     if dropped is not None:
         yield "statement", dropped
+    same = gives_the_same(code)
     for name, pattern, other in SWAPS:
         for found in pattern.finditer(code):
+            if name == "boundary" and found.end(1) in same:
+                continue
             yield name, (line[:found.start(1)] + other[found.group(1)] +
                          line[found.end(1):])
 

@@ -43,6 +43,20 @@ class Operators(unittest.TestCase):
                      "                wp_os_error(errno));"):
             self.assertEqual(of(line), {}, line)
 
+    def test_boundaries_that_give_the_same(self):
+        for line in ("    return a->n < LEN_MAX ? a->n : LEN_MAX;",
+                     "    x = f(a, b) >= c[i] ? c[i] : f(a, b);",
+                     "    return a.fd >= 0;", "    f(fds[i] < 0);",
+                     "    a = self->wake_fd >= 0 ? 1 : 2;"):
+            self.assertNotIn("boundary", of(line), line)
+        for line in ("    return a < b ? a : c;", "    return a < b ? b : b;",
+                     "    x = y + a < b ? a : b;", "    x = a < b ? a : b + 1;",
+                     "    f(fd < 1);", "    f(fd < last_fd);",
+                     "    f(n_fds(a) < 0);", "    f(left < 0);"):
+            self.assertEqual(len(of(line)["boundary"]), 1, line)
+        self.assertEqual(of("    x = a < b && c < d ? c : d;")["boundary"],
+                         ["x = a <= b && c < d ? c : d;"])
+
     def test_texts_are_not_changed(self):
         self.assertEqual(of('    say("1 + 1", a + b);')["sign"],
                          ['say("1 + 1", a - b);'])
