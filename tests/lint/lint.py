@@ -21,7 +21,7 @@ LIBRARIES = [
     (r"grpc/(?!.*\.pb-c\.h$)",
      r"allocator/ctl/rpc_client\.c|bench/.*|tests/.*"),
     (r"(protobuf-c/|.*\.pb-c\.h)", r"proto/wire/[^/]*|runtime/sandboxd/process_wire\.c|"
-     r"tests/clients/interop_server\.c"),
+     r"tests/clients/interop_server\.c|tests/unit/proto/wire/wire_fields_test\.c"),
     (r"nettle/", r"proto/checkout/trust_look\.c|pool/leases/token\.c|pool/egress/pass\.c|"
                  r"proto/formats/sandbox_token\.c|allocator/http/trigger_signature\.c"),
     (r"hiredis/",

@@ -277,6 +277,51 @@ test_bad_secrets(void **state)
     }
 }
 
+/* Variables may come after the secrets. A secret that is a file only takes no
+ * variable's name. */
+static void
+test_variables_beside_secrets(void **state)
+{
+    static const struct {
+        struct wp_str secret;
+        bool in_env;
+        struct wp_str variable;
+        bool fits;
+    } pairs[] = {
+        {T("A"), true, T("B"), true},
+        {T("A"), false, T("A"), true},
+        {T("A"), false, T("B"), true},
+        {T("A"), true, T("A"), false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(pairs); i++) {
+        const struct wp_binding_secret secret = {pairs[i].secret, WP_STR("s"),
+                                                 pairs[i].in_env};
+        const struct wp_binding_env env = {pairs[i].variable, WP_STR("v")};
+        const struct wp_binding first = {.secrets = &secret, .n_secrets = 1};
+        const struct wp_binding second = {.env = &env, .n_env = 1};
+        uint8_t bytes[128];
+        size_t len = wp_wire_size_binding(&first);
+        struct wp_binding out;
+        enum wp_status status;
+
+        assert_true(len + wp_wire_size_binding(&second) <= sizeof bytes);
+        (void)wp_wire_pack_binding(&first, bytes);
+        len += wp_wire_pack_binding(&second, bytes + len);
+        wp_arena_init(&wire_arena, wire_arena_memory, WP_WIRE_ARENA_BINDING);
+        status =
+            wp_wire_unpack_binding(&wire_arena, bytes, len, &out, &wire_err);
+        assert_int_equal(status, pairs[i].fits ? WP_OK : WP_INVALID_ARGUMENT);
+        if (pairs[i].fits) {
+            assert_int_equal(out.n_env, 1);
+            assert_true(wp_str_eq(out.env[0].name, pairs[i].variable));
+            assert_int_equal(out.n_secrets, 1);
+            assert_true(wp_str_eq(out.secrets[0].name, pairs[i].secret));
+        }
+    }
+}
+
 static void
 test_bad_files(void **state)
 {
@@ -684,6 +729,9 @@ test_malformed(void **state)
     (void)wire_set_up(NULL);
     wire_put_text(9, "new");
     wire_put_int(10, 1);
+    for (unsigned field = 27; field < 64; field++) {
+        wire_put_int(field, 1);
+    }
     wire_put_text(4, "dir");
     assert_int_equal(wp_wire_unpack_binding(&wire_arena, wire_message.at,
                                             wire_message.len, &out, &wire_err),
@@ -694,19 +742,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        WIRE_TEST(test_round_trip),
-        WIRE_TEST(test_in_a_claim),
-        WIRE_TEST(test_bound),
-        WIRE_TEST(test_bad_env),
-        WIRE_TEST(test_bad_secrets),
-        WIRE_TEST(test_bad_files),
-        WIRE_TEST(test_bad_repositories),
-        WIRE_TEST(test_bad_passwords),
-        WIRE_TEST(test_bad_volumes),
-        WIRE_TEST(test_archives),
-        WIRE_TEST(test_bad_rest),
-        WIRE_TEST(test_bounds),
-        WIRE_TEST(test_cut),
+        WIRE_TEST(test_round_trip),    WIRE_TEST(test_in_a_claim),
+        WIRE_TEST(test_bound),         WIRE_TEST(test_bad_env),
+        WIRE_TEST(test_bad_secrets),   WIRE_TEST(test_variables_beside_secrets),
+        WIRE_TEST(test_bad_files),     WIRE_TEST(test_bad_repositories),
+        WIRE_TEST(test_bad_passwords), WIRE_TEST(test_bad_volumes),
+        WIRE_TEST(test_archives),      WIRE_TEST(test_bad_rest),
+        WIRE_TEST(test_bounds),        WIRE_TEST(test_cut),
         WIRE_TEST(test_malformed),
     };
 

@@ -16,6 +16,7 @@ test_unknown_fields_are_skipped(void **state)
 {
     struct wp_wire_claim_request claim;
     struct wp_wire_get_claim_request get;
+    struct wp_wire_batch_request batch;
 
     (void)state;
     wire_put_int(1000, 7);
@@ -47,6 +48,16 @@ test_unknown_fields_are_skipped(void **state)
                                          wire_message.len, &get, &wire_err),
         WP_OK);
     assert_true(wp_str_is(get.claim_id, "id"));
+    wire_set_up(NULL);
+    wire_put_pool(1, NULL, "p");
+    wire_put_text(2, "id");
+    wire_put_text(7, "new");
+    wire_put_int(8, 7);
+    assert_int_equal(wp_wire_unpack_batch_request(&wire_arena, wire_message.at,
+                                                  wire_message.len, &batch,
+                                                  &wire_err),
+                     WP_OK);
+    assert_int_equal(batch.n_claims, 1);
 }
 
 /* Cut anywhere, a message is either refused or a shorter message; never read
