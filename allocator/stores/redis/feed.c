@@ -302,7 +302,7 @@ feed_run(void *arg)
         }
         (void)poll(&stop, 1, RECONNECT_MS);
     }
-    if (feed->talk != NULL && atomic_exchange(&feed->says_now, false)) {
+    if (feed->talk != NULL && atomic_load(&feed->says_now)) {
         (void)say_heartbeat(feed);
     }
     hang_up(feed);

@@ -211,8 +211,9 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 int
 __wrap_pthread_join(pthread_t thread, void **result)
 {
-    note("join%s\n",
-         thread == pthread_self() && result == NULL ? "" : " another");
+    note("join%s%s\n",
+         thread == pthread_self() && result == NULL ? "" : " another",
+         atomic_load(&redis->feed->stop) ? "" : " without an end");
     return 0;
 }
 

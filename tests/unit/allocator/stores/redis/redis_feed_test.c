@@ -8,6 +8,9 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <string.h>
+
 #include "tests/unit/allocator/stores/redis/redis_feed_rig.h"
 #include "tests/unit/allocator/stores/redis/redis_journal.h"
 
@@ -199,6 +202,50 @@ test_subscribes_in_groups(void **state)
 }
 
 #define MESSAGE "*3\r\n$7\r\nmessage\r\n$1\r\nb\r\n$1\r\nx\r\n"
+
+/* A pool that is just being added is left for the next call. */
+static void
+test_calls_for_the_pools_there_are(void **state)
+{
+    static const struct step steps[] = {{1, false, NULL}};
+    struct wp_redis_feed *feed = follow(2);
+
+    (void)state;
+    atomic_store(&redis->pools[2].fresh, true);
+    assert_string_equal(RUN(steps), "");
+    assert_true(atomic_load(&redis->pools[2].fresh));
+    assert_false(feed->pools[2].wanted);
+    assert_null(strstr(said(), "learn"));
+    feed_end();
+}
+
+static void
+test_the_longest_names(void **state)
+{
+    static const struct step steps[] = {{1, false, NULL}};
+    struct wp_lease_redis_pool name;
+    char prefix[WP_REDIS_NAMES_MAX + 1];
+    char wanted[512];
+    struct wp_err err;
+
+    (void)state;
+    memset(prefix, 'x', sizeof prefix - 1);
+    memset(&name, 'n', sizeof name);
+    prefix[sizeof prefix - 1] = '\0';
+    name.pool_namespace[WP_NAMESPACE_MAX] = '\0';
+    name.pool[WP_POOL_NAME_MAX] = '\0';
+    feed_begin(1);
+    redis->config.prefix = prefix;
+    assert_int_equal(wp_redis_pool_add(redis, &name, &err), WP_OK);
+    assert_int_equal(wp_lease_redis_follow(redis, &err), WP_OK);
+    assert_string_equal(RUN(steps), "");
+    (void)snprintf(wanted, sizeof wanted,
+                   "send 1: SUBSCRIBE %s:peers\n"
+                   "send 1: SUBSCRIBE wp:{ns/p0}:feed %s:{%s/%s}:feed\n",
+                   prefix, prefix, name.pool_namespace, name.pool);
+    assert_non_null(strstr(said(), wanted));
+    feed_end();
+}
 
 static void
 test_answers_among_messages(void **state)
@@ -705,6 +752,36 @@ test_looks_for_its_server_anew(void **state)
     feed_end();
 }
 
+/* What it is told while it does not hear anything is looked at when it calls. */
+static void
+hears_of_another_server(struct wp_redis_feed *feed)
+{
+    atomic_store(&feed->elsewhere, true);
+}
+
+static void
+test_calls_once_when_it_has_to(void **state)
+{
+    static const struct step steps[] = {{1000, false, hears_of_another_server},
+                                        {1000, false, NULL},
+                                        {1000, false, NULL}};
+
+    (void)state;
+    (void)follow(1);
+    plan.open_fails = 1 << 1;
+    (void)RUN(steps);
+    assert_string_equal(
+        said(),
+        "awake\n"
+        "open 1 wp:{ns/p0} and where\n"
+        "pause 250 ms\n"
+        "UP 2 3\n"
+        "SAYS 3, read wanted; drop; listen 1001, to run2 since 1, pause 0\n"
+        "read -; drop; listen 1000, to run2 since 1, pause 0\n"
+        "close 2, 3\n");
+    feed_end();
+}
+
 /* Their silence counts from the latest call. */
 static void
 test_others_are_not_silent_before_it_hears(void **state)
@@ -812,6 +889,8 @@ main(void)
         cmocka_unit_test(test_waits_for_the_first_that_is_wanted),
         cmocka_unit_test(test_no_pool_is_wanted_before_its_time),
         cmocka_unit_test(test_subscribes_in_groups),
+        cmocka_unit_test(test_calls_for_the_pools_there_are),
+        cmocka_unit_test(test_the_longest_names),
         cmocka_unit_test(test_answers_among_messages),
         cmocka_unit_test(test_calls_that_fail),
         cmocka_unit_test(test_what_is_said_of_calls_that_fail),
@@ -821,6 +900,7 @@ main(void)
         cmocka_unit_test(test_turns_that_fail),
         cmocka_unit_test(test_goes_deaf),
         cmocka_unit_test(test_looks_for_its_server_anew),
+        cmocka_unit_test(test_calls_once_when_it_has_to),
         cmocka_unit_test(test_others_are_not_silent_before_it_hears),
         cmocka_unit_test(test_says_that_it_leaves),
     };
