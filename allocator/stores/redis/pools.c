@@ -69,7 +69,7 @@ void
 wp_redis_generation_met(struct wp_lease_redis *redis,
                         struct wp_redis_pool *pool, struct wp_str text)
 {
-    bool open = false;
+    bool open;
     uint64_t met = wp_redis_generation_parse(text, &open);
     uint64_t believed = atomic_load(&pool->generation);
 

@@ -61,6 +61,19 @@ test_what_cannot_be_followed(void **state)
     assert_refused(WP_RESOURCE_EXHAUSTED,
                    "the thread of the feed: Resource temporarily unavailable");
     assert_string_equal(journal_take(), "eventfd 0\n");
+    journal_begin();
+    plan.eventfd_is_0 = true;
+    assert_refused(WP_RESOURCE_EXHAUSTED,
+                   "the thread of the feed: Resource temporarily unavailable");
+    assert_string_equal(journal_take(), "eventfd 0\nclose of 0\n");
+    journal_begin();
+    plan.thread_fails = 0;
+    assert_int_equal(wp_lease_redis_follow(redis, NULL), WP_OK);
+    assert_int_equal(redis->feed->stop_fd, 0);
+    journal_begin();
+    wp_redis_feed_destroy(redis->feed);
+    assert_string_equal(journal_take(), "wake 1\njoin\nclose of 0\n");
+    redis->feed = NULL;
     feed_end();
     (void)follow(1);
     assert_refused(WP_FAILED_PRECONDITION, "followed already");

@@ -295,6 +295,11 @@ test_pools_that_were_closed(void **state)
     hear("wp:{ns/p}.feed", "c0000000000000009");
     hear("wp:{ns/x}:feed", "c0000000000000009");
     note_feed();
+    (void)snprintf(redis->pools[3].key, sizeof redis->pools[3].key,
+                   "wp:{ns/z}");
+    redis->pools[3].key_len = 9;
+    atomic_store(&redis->pools[3].generation, 8);
+    hear("wp:{ns/z}:feed", "c0000000000000009"); /* Not added yet. */
     hear("wp:{ns/p2}:", "c0000000000000009");
     feed->heard_other = false;
     hear("wp:{ns/q}:feed", "c0000000000000003");
@@ -410,7 +415,10 @@ test_as_many_replicas_as_there_may_be(void **state)
     }
     assert_int_equal(feed->n_peers, WP_PEERS_MAX - 1);
     journal_begin();
-    feed->peers[WP_PEERS_MAX - 1].met = true; /* Of one that was there. */
+    /* It was there before, and has gone. */
+    feed->peers[WP_PEERS_MAX - 1].met = true;
+    feed->peers[WP_PEERS_MAX - 1].peer.replica_id[7] = 0xa1;
+    atomic_store(&feed->says_now, false);
     hear("wp:peers", "1" OTHER "00000000000last");
     assert_true(feed->says_now);
     assert_int_equal(feed->n_peers, WP_PEERS_MAX);

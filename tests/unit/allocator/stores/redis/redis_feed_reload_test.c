@@ -43,8 +43,10 @@ test_reads_what_is_wanted_in_its_time(void **state)
     read_wanted();
     assert_false(redis->pools[2].again);
     atomic_store(&redis->pools[1].again, true);
+    atomic_store(&redis->pools[3].again, true); /* Not called for. */
     read_wanted();
     assert_false(redis->pools[1].again);
+    assert_true(redis->pools[3].again);
     assert_string_equal(
         journal_take(),
         "begin of ns/q\n"

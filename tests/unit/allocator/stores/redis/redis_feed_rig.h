@@ -29,6 +29,7 @@ struct feed_plan {
     uint32_t reads, read_fails;
     uint32_t allocs, alloc_fails;
     bool eventfd_fails;
+    bool eventfd_is_0;
     int thread_fails;
     const char *replies[REPLIES_MAX]; /* NULL: taken; "": none comes. */
     uint32_t receives;

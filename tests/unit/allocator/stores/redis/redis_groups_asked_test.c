@@ -64,6 +64,9 @@ test_a_redirect_moves_no_pool(void **state)
     (void)state;
     groups_begin(1, true, true);
     first = wp_redis_pool_place(redis, &redis->pools[0], &server, &err);
+    /* What has not been used yet is no server. */
+    atomic_store(&redis->groups[1].state, WP_REDIS_GROUP_LIVE);
+    redis->groups[1].server = (struct wp_redis_server){.host = "h", .port = 7};
     clock_ns += WP_NS_PER_MS;
     assert_ptr_equal(wp_redis_group_for(first, &redirect), &redis->groups[1]);
     (void)snprintf(redirect.server.host, 8, "g");
@@ -121,6 +124,9 @@ test_another_server_process_is_doubted(void **state)
     (void)wp_redis_pool_place(redis, &redis->pools[1], &server, &err);
     atomic_store(&redis->pools[0].recovering, 55);
     atomic_store(&redis->pools[1].recovering, 56);
+    /* One that is just being added is not in doubt. */
+    atomic_store(&redis->pools[3].group, &redis->groups[0]);
+    atomic_store(&redis->pools[3].generation, 5);
     journal_begin();
     heard_begin(&heard);
     wp_redis_server_met(&redis->groups[0],

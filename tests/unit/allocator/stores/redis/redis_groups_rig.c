@@ -327,7 +327,8 @@ void
 groups_begin(uint32_t n_pools, bool cluster, bool routed)
 {
     static struct wp_lease_redis_pool names[POOLS_MAX];
-    struct wp_lease_redis_config config = {.pools = names, .n_pools = n_pools};
+    struct wp_lease_redis_config config = {
+        .pools = names, .n_pools = n_pools, .grows = true};
     struct wp_err err;
 
     memset(&plan, 0, sizeof plan);

@@ -26,6 +26,7 @@ test_one_server_has_all_pools(void **state)
     (void)state;
     groups_begin(2, false, false);
     assert_int_equal(wp_redis_groups_init(redis, &err), WP_OK);
+    assert_null(atomic_load(&redis->pools[2].group)); /* Not added yet. */
     atomic_store(&redis->pools[1].misplaced, true);
     assert_ptr_equal(
         wp_redis_pool_place(redis, &redis->pools[1], &server, &err),
@@ -444,6 +445,8 @@ test_stays_while_it_is_given(void **state)
     (void)state;
     groups_begin_running(1, true);
     plan.ports[0] = 1;
+    /* One that is just being added does not count yet. */
+    atomic_store(&redis->pools[1].group, &redis->groups[0]);
     assert_string_equal(
         RUN(steps),
         "WARN redis may have forgotten: the pool takes no commits until it is "
@@ -465,6 +468,44 @@ test_stays_while_it_is_given(void **state)
                         "quiet? 0*\n"
                         "close 0\n"
                         "wait 100000 us*\n");
+    groups_end();
+}
+
+/* However long nobody knows where the pool is. */
+static void
+test_stays_with_a_pool(void **state)
+{
+    static const struct step steps[] = {
+        {WP_NS_PER_MS, loses_the_first},
+        {60 * WP_NS_PER_S, NULL},
+        {1, NULL},
+    };
+
+    (void)state;
+    groups_begin_running(2, true);
+    plan.ports[0] = 1;
+    plan.ports[1] = 2;
+    assert_string_equal(RUN(steps), "");
+    note_pools();
+    note_groups();
+    assert_string_equal(journal_take(),
+                        "thread\n"
+                        "named redis-place\n"
+                        "find 0\n"
+                        "create 0: 3 to h:1 for \"wp:{ns/p0}\" as me*\n"
+                        "find 1\n"
+                        "create 1: 3 to h:2 for \"wp:{ns/p1}\" as me*\n"
+                        "wait 100000 us*\n"
+                        "find 0\n"
+                        "find 1\n"
+                        "wait 50000 us*\n"
+                        "find 0\n"
+                        "find 1\n"
+                        "wait 50000 us*\n"
+                        "p0 in 0, 100; p1 in 1, 101\n"
+                        "0: live h:1, 0 pins, used at 0 ms, \"\"\n"
+                        "1: live h:2, 0 pins, used at 60001 ms, \"\"\n"
+                        "locks 17\n");
     groups_end();
 }
 
@@ -550,6 +591,7 @@ main(void)
         cmocka_unit_test(test_doubts_what_is_out_of_reach),
         cmocka_unit_test(test_ends_what_is_unused),
         cmocka_unit_test(test_stays_while_it_is_given),
+        cmocka_unit_test(test_stays_with_a_pool),
         cmocka_unit_test(test_as_many_servers_as_there_may_be),
     };
 

@@ -244,7 +244,8 @@ hears_begin(void)
 {
     static const struct wp_lease_redis_pool names[3] = {
         {"ns", "p"}, {"ns", "p2"}, {"ns", "q"}};
-    const struct wp_lease_redis_config config = {.pools = names, .n_pools = 3};
+    const struct wp_lease_redis_config config = {
+        .pools = names, .n_pools = 3, .grows = true};
     struct wp_err err;
 
     memset(&plan, 0, sizeof plan);
