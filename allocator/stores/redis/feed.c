@@ -313,6 +313,7 @@ enum wp_status
 wp_lease_redis_follow(struct wp_lease_redis *redis, struct wp_err *err)
 {
     struct wp_redis_feed *feed;
+    int rc;
 
     if (!redis->config.replicas) {
         return wp_err_set(err, WP_FAILED_PRECONDITION,
@@ -326,20 +327,22 @@ wp_lease_redis_follow(struct wp_lease_redis *redis, struct wp_err *err)
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "memory for the feed");
     }
     feed->redis = redis;
-    feed->pools = calloc(redis->pools_max, sizeof feed->pools[0]);
-    feed->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&feed->peers_lock, NULL);
     (void)snprintf(feed->peers_channel, sizeof feed->peers_channel, "%s:peers",
                    redis->config.prefix);
-    if (feed->pools == NULL || feed->stop_fd < 0 ||
-        pthread_create(&feed->thread, NULL, feed_run, feed) != 0) {
+    feed->pools = calloc(redis->pools_max, sizeof feed->pools[0]);
+    feed->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    rc = feed->pools == NULL || feed->stop_fd < 0
+             ? errno
+             : pthread_create(&feed->thread, NULL, feed_run, feed);
+    if (rc != 0) {
         (void)pthread_mutex_destroy(&feed->peers_lock);
         if (feed->stop_fd >= 0) {
             (void)close(feed->stop_fd);
         }
         free(feed->pools);
         free(feed);
-        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno,
+        return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, rc,
                           "the thread of the feed");
     }
     (void)pthread_setname_np(feed->thread, "redis-feed");

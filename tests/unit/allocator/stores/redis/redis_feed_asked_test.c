@@ -45,7 +45,6 @@ test_what_cannot_be_followed(void **state)
     assert_string_equal(journal_take(), "");
     plan.allocs = 0;
     plan.alloc_fails = 1 << 2;
-    errno = ENOMEM;
     assert_refused(WP_RESOURCE_EXHAUSTED,
                    "the thread of the feed: Cannot allocate memory");
     assert_string_equal(journal_take(), "eventfd 0\n");

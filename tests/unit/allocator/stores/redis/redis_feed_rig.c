@@ -139,8 +139,11 @@ __wrap_clock_gettime(clockid_t which, struct timespec *out)
 void *
 __wrap_calloc(size_t n, size_t size)
 {
-    return fails(&plan.allocs, plan.alloc_fails) ? NULL
-                                                 : __real_calloc(n, size);
+    if (fails(&plan.allocs, plan.alloc_fails)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return __real_calloc(n, size);
 }
 
 int
@@ -201,7 +204,7 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 {
     (void)attr;
     if (plan.thread_fails != 0) {
-        errno = plan.thread_fails;
+        errno = EBADF; /* It says nothing of it. */
         return plan.thread_fails;
     }
     *thread = pthread_self();
