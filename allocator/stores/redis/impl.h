@@ -206,7 +206,7 @@ void wp_redis_groups_read_stats(struct wp_lease_redis *redis,
 /* --- scan.c --- */
 
 /* Opens a blocking connection to the pool's server. place, which may be NULL:
- * where that is. */
+ * where that is. On failure *out is as it was, or NULL. */
 enum wp_status wp_redis_pool_open(struct wp_lease_redis *redis,
                                   struct wp_redis_pool *pool,
                                   struct wp_redis_sync **out,

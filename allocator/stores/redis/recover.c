@@ -104,7 +104,6 @@ ask(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
             fresh = true;
             if (wp_redis_pool_open(redis, pool, &redis->admin,
                                    &redis->admin_place, err) != WP_OK) {
-                redis->admin = NULL;
                 return NULL;
             }
         }

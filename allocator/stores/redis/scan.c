@@ -26,6 +26,7 @@ wp_redis_pool_open(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
     group = wp_redis_pool_place(redis, pool, &found.server, err);
     if (group == NULL) {
         wp_redis_sync_close(*out);
+        *out = NULL;
         return WP_RESOURCE_EXHAUSTED;
     }
     if (place != NULL) {
