@@ -102,9 +102,9 @@ send_op(struct wp_lease_redis *redis, struct wp_lease_op *op, struct way way)
     return send_command(group, op, tag, generation, &c, way);
 }
 
-/* Sends what this thread has gathered on its links; nothing is gathered on links
- * 0, which are everybody's. The answer to one alone it waits for itself: a
- * thread that has to be woken for it takes longer. */
+/* Sends what this thread has gathered on its links; nothing is gathered on
+ * links 0, which are everybody's. The answer to one alone it waits for itself:
+ * a thread that has to be woken for it takes longer. */
 static void
 flush_gathered(struct wp_lease_redis *redis, uint32_t link)
 {
