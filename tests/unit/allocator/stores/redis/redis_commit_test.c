@@ -34,7 +34,7 @@ pool_of(int i)
 static void
 done(struct wp_lease_op *it, enum wp_status status)
 {
-    rig_note("done %s %s", kind_names[it->kind], wp_status_name(status));
+    journal_note("done %s %s", kind_names[it->kind], wp_status_name(status));
 }
 
 static void
@@ -66,7 +66,7 @@ begin_op(enum wp_lease_op_kind kind)
 static void
 commit(void)
 {
-    rig_note("= %s", wp_status_name(wp_redis_commit(rig.redis, &op)));
+    journal_note("= %s", wp_status_name(wp_redis_commit(rig.redis, &op)));
 }
 
 static void
@@ -87,7 +87,7 @@ create_with(bool cluster, const struct wp_redis_router *router)
     for (int i = 0; i < 2; i++) {
         pool_of(i)->generation = GENERATION;
     }
-    (void)rig_told();
+    (void)journal_told();
 }
 
 static void
@@ -108,7 +108,7 @@ reply_as(const struct wp_redis_reply *reply)
 static void
 reply_number(int64_t number)
 {
-    rig_note("# %lld", (long long)number);
+    journal_note("# %lld", (long long)number);
     reply_as(
         &(struct wp_redis_reply){.kind = WP_REPLY_NUMBER, .number = number});
 }
@@ -123,7 +123,7 @@ reply_text(const char *text, size_t len)
 static void
 reply_error(const char *text, uint32_t place)
 {
-    rig_note("# %s at %u", text, place);
+    journal_note("# %s at %u", text, place);
     reply_as(&(struct wp_redis_reply){
         .kind = WP_REPLY_ERROR, .text = wp_str_from(text), .place = place});
 }
@@ -131,17 +131,17 @@ reply_error(const char *text, uint32_t place)
 static void
 reply_other(void)
 {
-    rig_note("# something else");
+    journal_note("# something else");
     reply_as(&(struct wp_redis_reply){.kind = WP_REPLY_OTHER});
 }
 
 static void
 note_counts(void)
 {
-    rig_note("commits=%u stale=%u corrupt=%u errors=%u noscript=%u",
-             (unsigned)rig.redis->commits, (unsigned)rig.redis->stale,
-             (unsigned)rig.redis->corrupt, (unsigned)rig.redis->errors,
-             (unsigned)rig.redis->noscript);
+    journal_note("commits=%u stale=%u corrupt=%u errors=%u noscript=%u",
+                 (unsigned)rig.redis->commits, (unsigned)rig.redis->stale,
+                 (unsigned)rig.redis->corrupt, (unsigned)rig.redis->errors,
+                 (unsigned)rig.redis->noscript);
 }
 
 /* --- what is sent --- */
@@ -154,7 +154,7 @@ test_the_words_of_each_kind(void **state)
     (void)state;
     create();
     for (int kind = 0; kind < KINDS; kind++) {
-        rig_note("# %s", kind_names[kind]);
+        journal_note("# %s", kind_names[kind]);
         begin_op((enum wp_lease_op_kind)kind);
         if (kind == WP_LEASE_PUT_SNAPSHOT) {
             memcpy(bytes, text, sizeof text - 1);
@@ -164,22 +164,22 @@ test_the_words_of_each_kind(void **state)
         }
         commit();
     }
-    rig_note("# FETCH by uid, of the other pool");
+    journal_note("# FETCH by uid, of the other pool");
     begin_op(WP_LEASE_FETCH);
     op.claim_id = WP_STR("");
     op.pool = WP_STR("b");
     commit();
-    rig_note("# numbers of all lengths");
+    journal_note("# numbers of all lengths");
     begin_op(WP_LEASE_RENEW);
     op.fence = UINT64_MAX;
     op.deadline_wall_ms = -1;
     commit();
-    rig_note("# one alone says nothing to others");
+    journal_note("# one alone says nothing to others");
     rig.redis->writer[0] = '\0';
     pool_of(0)->generation = UINT64_MAX;
     commit_kind(WP_LEASE_RELEASE);
     note_counts();
-    rig_compare("commit_words");
+    journal_compare("commit_words");
 }
 
 /* Longest texts fit. */
@@ -200,7 +200,7 @@ test_the_longest_words(void **state)
         op.reason = (struct wp_str){most, WP_REASON_MAX};
         commit();
     }
-    rig_compare("commit_longest");
+    journal_compare("commit_longest");
 }
 
 static void
@@ -208,31 +208,31 @@ test_what_is_not_sent(void **state)
 {
     (void)state;
     create();
-    rig_note("# a pool that is not known");
+    journal_note("# a pool that is not known");
     begin_op(WP_LEASE_GRANT);
     op.pool = WP_STR("none");
     commit();
-    rig_note("# in doubt");
+    journal_note("# in doubt");
     pool_of(0)->generation = 0;
     commit_kind(WP_LEASE_GRANT);
     commit_kind(WP_LEASE_GET_SNAPSHOT);
-    rig_note("# nowhere yet");
+    journal_note("# nowhere yet");
     pool_of(0)->generation = GENERATION;
     pool_of(0)->group = NULL;
     commit_kind(WP_LEASE_GRANT);
-    rig_note("# the link is full");
+    journal_note("# the link is full");
     pool_of(0)->group = &rig.redis->groups[5];
     rig.send_status = WP_UNAVAILABLE;
     commit_kind(WP_LEASE_GRANT);
     commit_kind(WP_LEASE_FETCH);
     note_counts();
-    rig_compare("commit_not_sent");
+    journal_compare("commit_not_sent");
 }
 
 static void
 flush(void)
 {
-    rig_note("flush");
+    journal_note("flush");
     wp_redis_commit_flush(rig.redis);
 }
 
@@ -267,7 +267,7 @@ test_a_thread_that_flushes_has_a_link(void **state)
     (void)state;
     create();
     (void)commit_as_thread(NULL);
-    rig_note("# in two groups");
+    journal_note("# in two groups");
     commit_kind(WP_LEASE_RENEW);
     pool_of(1)->group = &rig.redis->groups[WP_REDIS_GROUPS_MAX - 1];
     begin_op(WP_LEASE_RENEW);
@@ -275,11 +275,11 @@ test_a_thread_that_flushes_has_a_link(void **state)
     commit();
     commit_kind(WP_LEASE_FETCH);
     flush();
-    rig_note("# in the last group only");
+    journal_note("# in the last group only");
     begin_op(WP_LEASE_RENEW);
     op.pool = WP_STR("b");
     commit();
-    rig_note("# in another store meanwhile");
+    journal_note("# in another store meanwhile");
     first = rig.redis;
     rig_create(&config);
     pool_of(0)->generation = GENERATION;
@@ -289,7 +289,7 @@ test_a_thread_that_flushes_has_a_link(void **state)
     commit_kind(WP_LEASE_RENEW);
     flush();
     wp_lease_redis_destroy(first);
-    rig_compare("commit_flush");
+    journal_compare("commit_flush");
 }
 
 static void
@@ -298,10 +298,10 @@ test_links_are_for_so_many_threads(void **state)
     (void)state;
     create();
     for (int i = 0; i < 4; i++) {
-        rig_note("# thread %d", i + 1);
+        journal_note("# thread %d", i + 1);
         in_thread(commit_as_thread);
     }
-    rig_compare("commit_threads");
+    journal_compare("commit_threads");
 }
 
 /* --- what is answered --- */
@@ -315,11 +315,12 @@ test_numbers_are_outcomes(void **state)
         pool_of(0)->generation = GENERATION;
         commit_kind(WP_LEASE_RENEW);
         reply_number(i);
-        rig_note("generation=%llx", (unsigned long long)pool_of(0)->generation);
+        journal_note("generation=%llx",
+                     (unsigned long long)pool_of(0)->generation);
     }
     reply_other();
     note_counts();
-    rig_compare("commit_numbers");
+    journal_compare("commit_numbers");
 }
 
 /* What was sent under a generation that is not believed in any more may have
@@ -345,13 +346,13 @@ test_outdated_answers(void **state)
                 commit_kind(kinds[k]);
                 pool_of(0)->generation = later[l];
                 reply_number(i);
-                rig_note("generation=%llx",
-                         (unsigned long long)pool_of(0)->generation);
+                journal_note("generation=%llx",
+                             (unsigned long long)pool_of(0)->generation);
             }
         }
     }
     note_counts();
-    rig_compare("commit_outdated");
+    journal_compare("commit_outdated");
 }
 
 /* The other pool's number is in the tag as well. */
@@ -364,10 +365,10 @@ test_doubt_is_about_the_pool_of_the_command(void **state)
     op.pool = WP_STR("b");
     commit();
     reply_number(WP_RESULT_STALE);
-    rig_note("%llx %llx", (unsigned long long)pool_of(0)->generation,
-             (unsigned long long)pool_of(1)->generation);
+    journal_note("%llx %llx", (unsigned long long)pool_of(0)->generation,
+                 (unsigned long long)pool_of(1)->generation);
     reply_number(WP_RESULT_STALE); /* Known. */
-    rig_compare("commit_doubt");
+    journal_compare("commit_doubt");
 }
 
 static void
@@ -389,7 +390,7 @@ test_the_last_pool_of_all_has_its_number(void **state)
     op.pool = wp_str_from(many[WP_POOLS_MAX - 1].pool);
     commit();
     reply_number(WP_RESULT_STALE);
-    rig_compare("commit_last_pool");
+    journal_compare("commit_last_pool");
 }
 
 static void
@@ -425,29 +426,29 @@ test_texts_are_records(void **state)
         op.found = NULL;
         reply_text(text, len);
         op.found = &found;
-        rig_note("# one byte less");
+        journal_note("# one byte less");
         reply_text(text, len - 1);
-        rig_note("# a name only");
+        journal_note("# a name only");
         reply_text(text, WP_REDIS_FIELD_LEN);
         reply_text(text, WP_REDIS_FIELD_LEN - 1);
         reply_text(text, 0);
-        rig_note("# another name");
+        journal_note("# another name");
         text[0] = 'c';
         reply_text(text, len);
         text[0] = 'r';
         pool_of(0)->generation++;
-        rig_note("# outdated");
+        journal_note("# outdated");
         reply_text(text, len);
     }
     note_counts();
-    rig_compare("commit_records");
+    journal_compare("commit_records");
 }
 
 static void
 note_snapshot(void)
 {
-    rig_note("len=%zu %02x %02x", snapshot.len, bytes[0],
-             bytes[snapshot.len > 0 ? snapshot.len - 1 : 0]);
+    journal_note("len=%zu %02x %02x", snapshot.len, bytes[0],
+                 bytes[snapshot.len > 0 ? snapshot.len - 1 : 0]);
 }
 
 static void
@@ -458,22 +459,22 @@ test_snapshots_come_in_pieces(void **state)
     (void)state;
     create();
     memset(piece, 'p', sizeof piece);
-    rig_note("# there is none");
+    journal_note("# there is none");
     commit_kind(WP_LEASE_GET_SNAPSHOT);
     reply_text(NULL, 0);
-    rig_note("# a short one");
+    journal_note("# a short one");
     memset(bytes, 0, sizeof bytes);
     commit_kind(WP_LEASE_GET_SNAPSHOT);
     reply_text(piece, sizeof piece - 1);
     note_snapshot();
-    rig_note("# one piece");
+    journal_note("# one piece");
     memset(bytes, 0, sizeof bytes);
     commit_kind(WP_LEASE_GET_SNAPSHOT);
     reply_text(piece, sizeof piece);
     note_snapshot();
     reply_text(piece, 0);
     note_snapshot();
-    rig_note("# as much as there is room for");
+    journal_note("# as much as there is room for");
     commit_kind(WP_LEASE_GET_SNAPSHOT);
     for (int i = 0; i < 2; i++) {
         memset(piece, 'q' + i, sizeof piece);
@@ -481,32 +482,32 @@ test_snapshots_come_in_pieces(void **state)
     }
     reply_text(piece, sizeof bytes - 2 * sizeof piece);
     note_snapshot();
-    rig_note("# one byte more");
+    journal_note("# one byte more");
     commit_kind(WP_LEASE_GET_SNAPSHOT);
     reply_text(piece, sizeof piece);
     reply_text(piece, sizeof piece);
     reply_text(piece, sizeof bytes - 2 * sizeof piece + 1);
     note_snapshot();
-    rig_note("# the next piece cannot be asked for");
+    journal_note("# the next piece cannot be asked for");
     commit_kind(WP_LEASE_GET_SNAPSHOT);
     rig.send_status = WP_UNAVAILABLE;
     reply_text(piece, sizeof piece);
     rig.send_status = WP_PENDING;
-    rig_note("# answered with what is no snapshot");
+    journal_note("# answered with what is no snapshot");
     commit_kind(WP_LEASE_GET_SNAPSHOT);
     reply_number(0);
     reply_other();
     reply_error("ERR no", 0);
-    rig_note("# written");
+    journal_note("# written");
     commit_kind(WP_LEASE_PUT_SNAPSHOT);
     reply_other();
     reply_text("OK", 2);
     reply_error("OOM no", 0);
     pool_of(0)->generation++;
-    rig_note("# whatever the generation");
+    journal_note("# whatever the generation");
     reply_other();
     note_counts();
-    rig_compare("commit_snapshots");
+    journal_compare("commit_snapshots");
 }
 
 /* --- errors --- */
@@ -526,18 +527,18 @@ test_scripts_that_are_lost_are_sent_whole_once(void **state)
             reply_error("NOSCRIPT No matching script", 0);
         }
     }
-    rig_note("# those that shared its command come after it");
+    journal_note("# those that shared its command come after it");
     commit_kind(WP_LEASE_RENEW);
     reply_error("NOSCRIPT No matching script", 1);
     reply_error("NOSCRIPT No matching script", 1);
     commit_kind(WP_LEASE_RENEW);
     reply_error("NOSCRIPT", 0);
-    rig_note("# the link is full");
+    journal_note("# the link is full");
     commit_kind(WP_LEASE_RENEW);
     rig.send_status = WP_UNAVAILABLE;
     reply_error("NOSCRIPT No matching script", 0);
     note_counts();
-    rig_compare("commit_noscript");
+    journal_compare("commit_noscript");
 }
 
 static const char *const errors[] = {
@@ -570,7 +571,7 @@ test_errors_of_one_server(void **state)
     (void)state;
     create();
     answer_errors();
-    rig_compare("commit_errors");
+    journal_compare("commit_errors");
 }
 
 static void
@@ -579,7 +580,7 @@ test_errors_behind_a_router(void **state)
     (void)state;
     create_with(false, &rig_router);
     answer_errors();
-    rig_compare("commit_errors_router");
+    journal_compare("commit_errors_router");
 }
 
 static void
@@ -588,7 +589,7 @@ test_errors_of_a_cluster(void **state)
     (void)state;
     create_with(true, &rig_router);
     answer_errors();
-    rig_compare("commit_errors_cluster");
+    journal_compare("commit_errors_cluster");
 }
 
 static void
@@ -611,10 +612,10 @@ test_how_often_errors_are_told_and_links_made_anew(void **state)
     for (size_t i = 0; i < WP_ARRAY_LEN(at_ns); i++) {
         rig.now_ns = at_ns[i];
         commit_kind(WP_LEASE_RENEW);
-        rig_note("# at %lld", (long long)rig.now_ns);
+        journal_note("# at %lld", (long long)rig.now_ns);
         reply_error("READONLY no", 0);
     }
-    rig_compare("commit_often");
+    journal_compare("commit_often");
 }
 
 static void
@@ -623,43 +624,43 @@ test_a_slot_that_leaves_is_followed(void **state)
     (void)state;
     create_with(true, &rig_router);
     flush();
-    rig_note("# nowhere to go");
+    journal_note("# nowhere to go");
     commit_kind(WP_LEASE_GRANT);
     reply_error("ASK 5 h:7", 0);
-    rig_note("# it is this one");
+    journal_note("# it is this one");
     rig.other = &rig.redis->groups[0];
     reply_error("ASK 5 h:7", 0);
-    rig_note("# not said so");
+    journal_note("# not said so");
     rig.other = &rig.redis->groups[1];
     reply_error("ASK 5 ?:0", 0);
     reply_error("MOVED 5 h:7", 0);
-    rig_note("# followed");
+    journal_note("# followed");
     reply_error("ASK 5 h:7", 0);
-    rig_note("# not followed twice, nor sent whole");
+    journal_note("# not followed twice, nor sent whole");
     reply_error("ASK 5 h:8", 0);
     reply_error("NOSCRIPT no", 0);
     reply_error("MOVED 5 h:8", 0);
     reply_error("ERR no", 0);
     reply_number(0);
-    rig_note("# the second time it was sent");
+    journal_note("# the second time it was sent");
     commit_kind(WP_LEASE_GRANT);
     reply_error("NOSCRIPT no", 0);
     reply_error("ASK 5 h:7", 0);
     reply_number(0);
-    rig_note("# FETCH");
+    journal_note("# FETCH");
     commit_kind(WP_LEASE_FETCH);
     reply_error("ASK 5 h:7", 0);
-    rig_note("# that link is full");
+    journal_note("# that link is full");
     commit_kind(WP_LEASE_GRANT);
     rig.send_status = WP_UNAVAILABLE;
     reply_error("ASK 5 h:7", 0);
     rig.send_status = WP_PENDING;
-    rig_note("# in doubt meanwhile");
+    journal_note("# in doubt meanwhile");
     commit_kind(WP_LEASE_GRANT);
     pool_of(0)->generation = 0;
     reply_error("ASK 5 h:7", 0);
     note_counts();
-    rig_compare("commit_ask");
+    journal_compare("commit_ask");
 }
 
 static void
@@ -670,8 +671,8 @@ test_what_is_never_answered(void **state)
     begin_op(WP_LEASE_GRANT);
     wp_redis_commit_on_end(&rig.redis->groups[0], &op, WP_UNKNOWN_OUTCOME);
     wp_redis_commit_on_end(NULL, &op, WP_UNAVAILABLE);
-    assert_string_equal(rig_told(), "done GRANT UNKNOWN_OUTCOME\n"
-                                    "done GRANT UNAVAILABLE\n");
+    assert_string_equal(journal_told(), "done GRANT UNKNOWN_OUTCOME\n"
+                                        "done GRANT UNAVAILABLE\n");
 }
 
 int

@@ -17,16 +17,17 @@ pool_a(void)
 static void
 note_pool(void)
 {
-    rig_note("generation=%llx recovering=%llx distrusted=%llx of %s",
-             (unsigned long long)pool_a()->generation,
-             (unsigned long long)pool_a()->recovering,
-             (unsigned long long)pool_a()->distrusted, pool_a()->restored_to);
+    journal_note("generation=%llx recovering=%llx distrusted=%llx of %s",
+                 (unsigned long long)pool_a()->generation,
+                 (unsigned long long)pool_a()->recovering,
+                 (unsigned long long)pool_a()->distrusted,
+                 pool_a()->restored_to);
 }
 
 static void
 begin(const char *why)
 {
-    rig_note("# %s", why);
+    journal_note("# %s", why);
     rig_note_status(
         wp_lease_redis_begin_recovery(rig.redis, rig_pool("a"), &rig.err));
     note_pool();
@@ -42,7 +43,7 @@ begin_with(const char *answer, const char *why)
 static void
 end(const char *answer, const char *why)
 {
-    rig_note("# %s", why);
+    journal_note("# %s", why);
     if (answer != NULL) {
         rig_answer(answer);
     }
@@ -92,7 +93,7 @@ create(void)
     struct wp_lease_redis_config config = rig_config();
 
     rig_create(&config);
-    (void)rig_told();
+    (void)journal_told();
 }
 
 static void
@@ -103,7 +104,7 @@ create_behind_router(bool cluster)
     config.redis.router = &rig_router;
     config.redis.cluster = cluster;
     rig_create(&config);
-    (void)rig_told();
+    (void)journal_told();
 }
 
 static void
@@ -131,7 +132,7 @@ test_a_recovery_begins(void **state)
     begin("there is no room");
     rig.no_room = false;
     begin_with(CLOSED, "all is well");
-    rig_compare("recover_begin");
+    journal_compare("recover_begin");
 }
 
 /* What was restored in one process counts nothing in another. */
@@ -151,7 +152,7 @@ test_what_is_restored_to_one_server_is_not_of_the_next(void **state)
     end(NULL, "not begun there");
     begin_with("$17\r\nc00000000000000cd\r\n", "what is not to be joined");
     end(OK, "goes on there");
-    rig_compare("recover_restored");
+    journal_compare("recover_restored");
 }
 
 static void
@@ -165,7 +166,7 @@ test_who_tells_of_others_is_the_one_that_is_restored(void **state)
     rig.is_of = false;
     begin_with(CLOSED, "another does");
     begin_with(":1\r\n", "another does, and it was not begun");
-    rig_compare("recover_feed");
+    journal_compare("recover_feed");
 }
 
 static void
@@ -176,7 +177,7 @@ test_in_a_cluster_all_tell(void **state)
     rig.redis->feed = rig_feed();
     rig.is_of = false;
     begin_with(CLOSED, "whoever tells");
-    rig_compare("recover_cluster");
+    journal_compare("recover_cluster");
 }
 
 static void
@@ -195,7 +196,7 @@ test_each_step_goes_where_the_pool_is(void **state)
     begin("nor does anybody when it begins");
     rig.find_status = WP_OK;
     end(OK, "there it is");
-    rig_compare("recover_router");
+    journal_compare("recover_router");
 }
 
 static void
@@ -206,16 +207,16 @@ test_a_record_is_asserted(void **state)
     (void)state;
     create();
     record = record_of(WP_RECORD_OPEN);
-    rig_note("# not begun");
+    journal_note("# not begun");
     rig_note_status(wp_lease_redis_assert_record(rig.redis, &record, &rig.err));
     begin_with(CLOSED, "begun");
     for (int i = WP_RECORD_OPEN; i <= WP_RECORD_ENDED; i++) {
         record = record_of((enum wp_record_state)i);
-        rig_note("# in state %d", i);
+        journal_note("# in state %d", i);
         assert_one(&record, false, OK);
         assert_one(&record, true, OK);
     }
-    rig_note("# of all lengths");
+    journal_note("# of all lengths");
     memset(record.sandbox, 's', WP_SANDBOX_NAME_MAX);
     memset(record.endpoint, 'e', WP_ENDPOINT_MAX);
     record.state = WP_RECORD_LOST;
@@ -228,19 +229,19 @@ test_a_record_is_asserted(void **state)
         char answer[8];
 
         (void)snprintf(answer, sizeof answer, ":%d\r\n", i);
-        rig_note("# answered %d", i);
+        journal_note("# answered %d", i);
         assert_one(&record, false, answer);
     }
-    rig_note("# no number");
+    journal_note("# no number");
     assert_one(&record, false, "+OK\r\n");
     rig_answer("!lost");
-    rig_note("# lost twice");
+    journal_note("# lost twice");
     assert_one(&record, false, "!lost again");
-    rig_note("corrupt=%u", (unsigned)rig.redis->corrupt);
+    journal_note("corrupt=%u", (unsigned)rig.redis->corrupt);
     (void)strcpy(record.pool, "none");
     rig_note_status(wp_lease_redis_assert_record(rig.redis, &record, &rig.err));
     rig_note_status(wp_lease_redis_assert_last(rig.redis, &record, &rig.err));
-    rig_compare("recover_assert");
+    journal_compare("recover_assert");
 }
 
 /* Without others nobody hears of what is written. */
@@ -256,7 +257,7 @@ test_a_record_is_asserted_by_one_alone(void **state)
     begin_with(CLOSED, "begun");
     assert_one(&record, false, OK);
     end(OK, "it ends");
-    rig_compare("recover_alone");
+    journal_compare("recover_alone");
 }
 
 static void
@@ -287,7 +288,7 @@ test_who_has_ended(void **state)
     end("$1\r\n0\r\n", "no number");
     rig_answer("!lost");
     end("!lost again", "lost twice");
-    rig_compare("recover_ended");
+    journal_compare("recover_ended");
 }
 
 static void
@@ -299,7 +300,7 @@ open_with(const char *answer, uint32_t n_peers, const char *why)
         peers[i].replica_id[0] = 0xd0;
         peers[i].replica_id[WP_REPLICA_ID_LEN - 1] = (uint8_t)i;
     }
-    rig_note("# %s", why);
+    journal_note("# %s", why);
     if (answer != NULL) {
         rig_answer(answer);
     }
@@ -349,7 +350,7 @@ test_a_pool_is_opened(void **state)
                                                    NULL, 0, &rig.err));
     rig_note_status(
         wp_lease_redis_begin_recovery(rig.redis, rig_pool("-"), &rig.err));
-    rig_compare("recover_open");
+    journal_compare("recover_open");
 }
 
 int

@@ -32,10 +32,10 @@ static void
 note_pools(void)
 {
     for (int i = 0; i < 2; i++) {
-        rig_note("%s: generation=%llx", pool_of(i)->key,
-                 (unsigned long long)pool_of(i)->generation);
+        journal_note("%s: generation=%llx", pool_of(i)->key,
+                     (unsigned long long)pool_of(i)->generation);
     }
-    rig_note("corrupt=%u", (unsigned)rig.redis->corrupt);
+    journal_note("corrupt=%u", (unsigned)rig.redis->corrupt);
 }
 
 /* An answer's line ends as blanks. */
@@ -51,7 +51,7 @@ note_title(const char *why)
         }
     }
     text[len] = '\0';
-    rig_note("# %s", text);
+    journal_note("# %s", text);
 }
 
 static void
@@ -79,7 +79,7 @@ create(const struct wp_redis_router *router)
 
     config.redis.router = router;
     rig_create(&config);
-    (void)rig_told();
+    (void)journal_told();
 }
 
 /* A field or value as Redis says it. */
@@ -148,7 +148,7 @@ test_all_pools_are_loaded_by_one_connection(void **state)
     rig_answer(NOTHING);
     rig_answer("!lost");
     load("and nobody is told; the second is lost");
-    rig_compare("scan_load");
+    journal_compare("scan_load");
 }
 
 static void
@@ -163,7 +163,7 @@ test_behind_a_router_each_pool_is_loaded_by_its_own(void **state)
     load("both");
     rig_answer(":7\r\n");
     load("the first has no generation");
-    rig_compare("scan_router");
+    journal_compare("scan_router");
 }
 
 static void
@@ -204,7 +204,7 @@ test_what_cannot_be_loaded(void **state)
     rig_answer(NOTHING);
     rig.on_ask = move_pool;
     load("it moves");
-    rig_compare("scan_not_loaded");
+    journal_compare("scan_not_loaded");
 }
 
 static void
@@ -234,7 +234,7 @@ test_what_is_no_page(void **state)
     read_pool("b", "four pages");
     rig.open_status = WP_UNAVAILABLE;
     read_pool("b", "out of reach");
-    rig_compare("scan_pages");
+    journal_compare("scan_pages");
 }
 
 static void
@@ -258,7 +258,7 @@ test_what_is_no_record(void **state)
     rig_answer(pairs);
     read_pool("a", "one record among what is none");
     note_pools();
-    rig_compare("scan_pairs");
+    journal_compare("scan_pairs");
 }
 
 /* --- for the feed --- */
@@ -269,7 +269,7 @@ static uint64_t number;
 static bool
 each_or_full(void *ctx, const struct wp_lease_record *record)
 {
-    rig_note("%s has room for %d", (const char *)ctx, room);
+    journal_note("%s has room for %d", (const char *)ctx, room);
     rig_note_record("record", record);
     return room-- > 0;
 }
@@ -277,7 +277,7 @@ each_or_full(void *ctx, const struct wp_lease_record *record)
 static bool
 page_or_full(void *ctx)
 {
-    rig_note("%s: page, room for %d", (const char *)ctx, room);
+    journal_note("%s: page, room for %d", (const char *)ctx, room);
     return room-- > 0;
 }
 
@@ -288,8 +288,8 @@ scan(const char *why, const struct wp_redis_scan *how)
     number = 99;
     rig_note_status(wp_redis_pool_scan(rig.redis, rig_connection(), pool_of(0),
                                        how, &rig.err));
-    rig_note("number=%llu generation=%llx", (unsigned long long)number,
-             (unsigned long long)pool_of(0)->generation);
+    journal_note("number=%llu generation=%llx", (unsigned long long)number,
+                 (unsigned long long)pool_of(0)->generation);
 }
 
 static void
@@ -318,7 +318,7 @@ test_a_receiver_may_be_full(void **state)
     room = 0;
     rig_answer("*2\r\n$1\r\n5\r\n*0\r\n");
     scan("not the last page", &pages);
-    rig_compare("scan_full");
+    journal_compare("scan_full");
 }
 
 #define NUMBER_7 "*2\r\n$1\r\n7\r\n" OPEN_AB
@@ -353,7 +353,7 @@ test_the_number_of_the_last_change_comes_first(void **state)
         }
         scan(answers[i][0], &how);
     }
-    rig_compare("scan_number");
+    journal_compare("scan_number");
 }
 
 static void
@@ -370,7 +370,7 @@ test_a_generation_is_learned(void **state)
                                             rig_connection(), &rig.err));
         note_pools();
     }
-    rig_compare("scan_learn");
+    journal_compare("scan_learn");
 }
 
 int

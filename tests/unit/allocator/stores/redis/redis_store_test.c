@@ -19,38 +19,39 @@ note_store(void)
     const struct wp_lease_redis *redis = rig.redis;
     const struct wp_lease_redis_config *config = &redis->config;
 
-    rig_note("prefix '%s' user '%s' password '%s' named '%s' host '%s'"
-             " writer '%s'",
-             config->prefix, config->redis.user, config->redis.password,
-             config->redis.client_name, config->host, redis->writer);
-    rig_note("heartbeat=%lld gone=%lld idle=%lld links=%u pools=%u of %u"
-             " index=%u",
-             (long long)config->heartbeat_ns, (long long)config->peer_gone_ns,
-             (long long)config->server_idle_ns, redis->n_links,
-             wp_redis_pools_len(redis), redis->pools_max, redis->index_mask);
-    rig_note("pending=%u connect=%lld commit=%lld backoff=%lld..%lld",
-             config->redis.pending_max,
-             (long long)config->redis.connect_timeout_ns,
-             (long long)config->redis.commit_timeout_ns,
-             (long long)config->redis.backoff_min_ns,
-             (long long)config->redis.backoff_max_ns);
-    rig_note("router=%d %d pools=%d hooks=%d %d %d",
-             config->redis.router == &redis->router,
-             redis->router.find == rig_router.find, config->pools != NULL,
-             redis->hooks.on_reply == wp_redis_commit_on_reply,
-             redis->hooks.on_end == wp_redis_commit_on_end,
-             redis->hooks.on_server != NULL);
+    journal_note("prefix '%s' user '%s' password '%s' named '%s' host '%s'"
+                 " writer '%s'",
+                 config->prefix, config->redis.user, config->redis.password,
+                 config->redis.client_name, config->host, redis->writer);
+    journal_note(
+        "heartbeat=%lld gone=%lld idle=%lld links=%u pools=%u of %u"
+        " index=%u",
+        (long long)config->heartbeat_ns, (long long)config->peer_gone_ns,
+        (long long)config->server_idle_ns, redis->n_links,
+        wp_redis_pools_len(redis), redis->pools_max, redis->index_mask);
+    journal_note("pending=%u connect=%lld commit=%lld backoff=%lld..%lld",
+                 config->redis.pending_max,
+                 (long long)config->redis.connect_timeout_ns,
+                 (long long)config->redis.commit_timeout_ns,
+                 (long long)config->redis.backoff_min_ns,
+                 (long long)config->redis.backoff_max_ns);
+    journal_note("router=%d %d pools=%d hooks=%d %d %d",
+                 config->redis.router == &redis->router,
+                 redis->router.find == rig_router.find, config->pools != NULL,
+                 redis->hooks.on_reply == wp_redis_commit_on_reply,
+                 redis->hooks.on_end == wp_redis_commit_on_end,
+                 redis->hooks.on_server != NULL);
     for (uint32_t i = 0; i < wp_redis_pools_len(redis); i++) {
-        rig_note("%s len=%zu group=%d fresh=%d", redis->pools[i].key,
-                 redis->pools[i].key_len, redis->pools[i].group != NULL,
-                 redis->pools[i].fresh);
+        journal_note("%s len=%zu group=%d fresh=%d", redis->pools[i].key,
+                     redis->pools[i].key_len, redis->pools[i].group != NULL,
+                     redis->pools[i].fresh);
     }
 }
 
 static void
 try_config(const struct wp_lease_redis_config *config, const char *what)
 {
-    rig_note("# %s", what);
+    journal_note("# %s", what);
     rig_create(config);
     if (rig.redis != NULL) {
         destroy();
@@ -108,7 +109,7 @@ test_which_settings_are_taken(void **state)
     try_config(&config, "no groups");
     rig.groups_status = WP_OK;
     try_config(&config, "no threads");
-    rig_compare("store_settings");
+    journal_compare("store_settings");
 }
 
 static void
@@ -154,7 +155,7 @@ test_what_is_not_given(void **state)
     /* They are the caller's again. */
     user[0] = password[0] = name[0] = host[0] = '-';
     note_store();
-    rig_compare("store_defaults");
+    journal_compare("store_defaults");
 }
 
 static void
@@ -176,13 +177,13 @@ test_the_names_of_a_database_are_its_own(void **state)
     for (size_t i = 0; i < WP_ARRAY_LEN(dbs); i++) {
         config.redis.db = dbs[i];
         rig_create(&config);
-        rig_note("%s", rig.redis->config.prefix);
+        journal_note("%s", rig.redis->config.prefix);
         rig_answer("!lost");
         rig_note_status(
             wp_lease_redis_begin_recovery(rig.redis, &longest, &rig.err));
         destroy();
     }
-    rig_compare("store_names");
+    journal_compare("store_names");
 }
 
 static void
@@ -197,7 +198,7 @@ test_a_store_without_memory(void **state)
         rig_create(&config);
     } while (rig.redis == NULL && n < 100);
     rig.fails_in = 0;
-    rig_compare("store_memory");
+    journal_compare("store_memory");
 }
 
 static void
@@ -241,11 +242,12 @@ add(const char *name)
     struct wp_lease_redis_pool pool = {.pool_namespace = "ns"};
 
     (void)snprintf(pool.pool, sizeof pool.pool, "%s", name);
-    rig_note("# add %s", name);
+    journal_note("# add %s", name);
     rig_note_status(wp_lease_redis_add_pool(rig.redis, &pool, &rig.err));
-    rig_note("pools=%u known=%d doubt=%d", wp_redis_pools_len(rig.redis),
-             wp_lease_redis_knows(rig.redis, WP_STR("ns"), wp_str_from(name)),
-             wp_lease_redis_in_doubt(rig.redis, &pool));
+    journal_note(
+        "pools=%u known=%d doubt=%d", wp_redis_pools_len(rig.redis),
+        wp_lease_redis_knows(rig.redis, WP_STR("ns"), wp_str_from(name)),
+        wp_lease_redis_in_doubt(rig.redis, &pool));
 }
 
 static void
@@ -282,7 +284,7 @@ test_pools_are_added(void **state)
     }
     assert_false(wp_lease_redis_knows(rig.redis, WP_STR("ns2"), WP_STR("a")));
     assert_false(wp_lease_redis_knows(rig.redis, WP_STR(""), WP_STR("")));
-    rig_compare("store_add");
+    journal_compare("store_add");
 }
 
 static void
@@ -297,7 +299,7 @@ test_in_a_cluster_an_added_pool_is_nowhere_yet(void **state)
     rig_create(&config);
     add("c");
     note_store();
-    rig_compare("store_add_cluster");
+    journal_compare("store_add_cluster");
 }
 
 static void
@@ -309,7 +311,7 @@ test_what_is_counted(void **state)
 
     (void)state;
     rig_create(&config);
-    (void)rig_told();
+    (void)journal_told();
     redis = rig.redis;
     redis->commits = 1;
     redis->stale = 2;
@@ -324,7 +326,7 @@ test_what_is_counted(void **state)
         memset(&stats, 0xff, sizeof stats);
         wp_lease_redis_read_stats(redis, &stats);
         assert_int_equal(stats.in_doubt, 2 - i);
-        assert_string_equal(rig_told(), "peers 0 0\n");
+        assert_string_equal(journal_told(), "peers 0 0\n");
         if (i < 2) {
             redis->pools[i].generation = 1;
         }

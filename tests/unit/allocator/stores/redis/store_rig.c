@@ -5,110 +5,15 @@
 
 #include <hiredis/hiredis.h>
 
-#include "allocator/stores/redis/link/scripts.h"
 #include "allocator/stores/redis/link/sync.h"
-#include "pool/base/log.h"
 #include "pool/base/rng.h"
-#include "tests/support/base/golden.h"
 #include "tests/support/pool/manual_clock.h"
-
-enum {
-    JOURNAL_SIZE = 1 << 18,
-};
 
 struct rig rig;
 
-static char journals[2][JOURNAL_SIZE];
-static int journal;
-static size_t journal_len;
 static char handles[RIG_ANSWERS_MAX]; /* Connections, links, the feed. */
 
-/* --- the journal --- */
-
-static void
-put(const char *bytes, size_t len)
-{
-    if (len >= JOURNAL_SIZE - journal_len) {
-        abort();
-    }
-    memcpy(journals[journal] + journal_len, bytes, len);
-    journal_len += len;
-    journals[journal][journal_len] = '\0';
-}
-
-static void
-put_text(const char *text)
-{
-    put(text, strlen(text));
-}
-
-static void WP_PRINTF(1, 0) put_args(const char *fmt, va_list args)
-{
-    char text[1024];
-    int n = vsnprintf(text, sizeof text, fmt, args);
-
-    if (n < 0 || (size_t)n >= sizeof text) {
-        abort();
-    }
-    put(text, (size_t)n);
-}
-
-static void WP_PRINTF(1, 2) put_format(const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    put_args(fmt, args);
-    va_end(args);
-}
-
-void
-rig_note(const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    put_args(fmt, args);
-    va_end(args);
-    put_text("\n");
-}
-
-/* Scripts by their names, what nobody can read as numbers. */
-static void
-put_word(struct wp_str word)
-{
-    static const char *const names[] = {"commit", "fetch", "recover"};
-
-    for (uint32_t i = 0; i < WP_SCRIPT_COUNT; i++) {
-        if (wp_str_eq(word, wp_redis_scripts[i].sha)) {
-            put_format(" @%s", names[i]);
-            return;
-        }
-        if (wp_str_eq(word, wp_redis_scripts[i].text)) {
-            put_format(" @%s.lua", names[i]);
-            return;
-        }
-    }
-    put_text(word.len == 0 ? " ''" : " ");
-    for (size_t i = 0; i < word.len; i++) {
-        unsigned byte = (unsigned char)word.ptr[i];
-
-        if (byte > ' ' && byte < 0x7f) {
-            put_format("%c", (int)byte);
-        } else {
-            put_format("\\x%02x", byte);
-        }
-    }
-}
-
-static void
-put_words(const struct wp_str *words, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        put_word(words[i]);
-    }
-    put_text("\n");
-}
+/* --- what is noted --- */
 
 void
 rig_note_record(const char *what, const struct wp_lease_record *record)
@@ -116,7 +21,7 @@ rig_note_record(const char *what, const struct wp_lease_record *record)
     char uid[2 * WP_UID_LEN + 1];
 
     wp_hex_encode(record->uid, WP_UID_LEN, uid);
-    rig_note(
+    journal_note(
         "%s %s state=%d fence=%llu deadline=%lld granted=%lld print=%llx"
         " served=%u %s/%s %s at '%s' claim '%s' of '%s' lost '%s'",
         what, uid, (int)record->state, (unsigned long long)record->fence,
@@ -139,36 +44,14 @@ is_locked(pthread_mutex_t *lock)
 void
 rig_note_status(enum wp_status status)
 {
-    rig_note("= %s '%s' %s", wp_status_name(status), rig.err.msg,
-             wp_status_name(rig.err.status));
+    journal_note("= %s '%s' %s", wp_status_name(status), rig.err.msg,
+                 wp_status_name(rig.err.status));
     rig.err = (struct wp_err){.status = WP_OK};
     if (rig.redis != NULL && (is_locked(&rig.redis->admin_lock) ||
                               is_locked(&rig.redis->pools_lock) ||
                               is_locked(&rig.redis->groups_lock))) {
-        rig_note("a lock is held");
+        journal_note("a lock is held");
     }
-}
-
-const char *
-rig_told(void)
-{
-    const char *told = journals[journal];
-
-    journal = !journal;
-    journal_len = 0;
-    journals[journal][0] = '\0';
-    return told;
-}
-
-void
-rig_compare(const char *name)
-{
-    char path[512];
-
-    assert_in_range(
-        snprintf(path, sizeof path, "%s/%s.txt", WP_TEST_GOLDEN, name), 1,
-        sizeof path - 1);
-    golden_compare(rig_told(), path);
 }
 
 void
@@ -277,17 +160,7 @@ void
 __wrap_wp_log_emit(enum wp_log_level level, const char *event,
                    const struct wp_kv *kvs)
 {
-    static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR"};
-
-    put_format("%s %s", names[level], event);
-    for (; kvs->key != NULL; kvs++) {
-        if (kvs->kind == WP_KV_STR) {
-            put_format(" %s='%.*s'", kvs->key, WP_STR_ARG(kvs->str));
-        } else {
-            put_format(" %s=%lld", kvs->key, (long long)kvs->num);
-        }
-    }
-    put_text("\n");
+    journal_log(level, event, kvs);
 }
 
 const struct wp_clock *
@@ -320,8 +193,8 @@ __wrap_wp_redis_sync_open(const struct wp_redis_config *config,
                           char run_id[WP_REDIS_RUN_ID_MAX + 1],
                           struct wp_err *err)
 {
-    put_format("open db=%d", config->db);
-    put_words(&key, 1);
+    journal_put("open db=%d", config->db);
+    journal_words(&key, 1);
     if (rig.open_status != WP_OK) {
         return wp_err_set(err, rig.open_status, "not opened");
     }
@@ -335,7 +208,7 @@ void
 __wrap_wp_redis_sync_close(struct wp_redis_sync *sync)
 {
     if (sync != NULL) {
-        rig_note("close %d", number_of(sync));
+        journal_note("close %d", number_of(sync));
     }
 }
 
@@ -359,9 +232,9 @@ __wrap_wp_redis_sync_ask(struct wp_redis_sync *sync, const struct wp_str *args,
 {
     const char *answer = "!nothing to say";
 
-    put_format("ask %d%s:", number_of(sync),
-               is_locked(&rig.redis->admin_lock) ? " alone" : "");
-    put_words(args, n);
+    journal_put("ask %d%s:", number_of(sync),
+                is_locked(&rig.redis->admin_lock) ? " alone" : "");
+    journal_words(args, n);
     if (rig.on_ask != NULL) {
         rig.on_ask();
     }
@@ -378,7 +251,7 @@ __wrap_wp_redis_sync_ask(struct wp_redis_sync *sync, const struct wp_str *args,
 static enum wp_status
 take_call(struct wp_redis_links *links, uint32_t link, void *call, uint32_t tag)
 {
-    put_format(" links %d link %u tag %x:", number_of(links), link, tag);
+    journal_put(" links %d link %u tag %x:", number_of(links), link, tag);
     rig.link = link;
     rig.call = call;
     rig.tag = tag;
@@ -392,9 +265,9 @@ __wrap_wp_redis_send(struct wp_redis_links *links, uint32_t link, void *call,
 {
     enum wp_status status;
 
-    put_text(flush ? "send and flush" : "send");
+    journal_put("%s", flush ? "send and flush" : "send");
     status = take_call(links, link, call, tag);
-    put_words(args, n);
+    journal_words(args, n);
     return status;
 }
 
@@ -405,9 +278,9 @@ __wrap_wp_redis_send_asking(struct wp_redis_links *links, uint32_t link,
 {
     enum wp_status status;
 
-    put_text("send asking");
+    journal_put("send asking");
     status = take_call(links, link, call, tag);
-    put_words(args, n);
+    journal_words(args, n);
     return status;
 }
 
@@ -418,44 +291,44 @@ __wrap_wp_redis_gather(struct wp_redis_links *links, uint32_t link, void *call,
 {
     enum wp_status status;
 
-    put_text(flush ? "gather and flush" : "gather");
+    journal_put("%s", flush ? "gather and flush" : "gather");
     status = take_call(links, link, call, tag);
-    put_format(" id %llx", (unsigned long long)entry->id);
+    journal_put(" id %llx", (unsigned long long)entry->id);
     for (uint32_t i = 0; i < entry->n_head; i++) {
-        put_word(entry->head[i]);
+        journal_word(entry->head[i]);
     }
-    put_text(" |");
+    journal_put(" |");
     for (uint32_t i = 0; i < entry->n_keys; i++) {
-        put_word(entry->keys[i]);
+        journal_word(entry->keys[i]);
     }
-    put_text(" |");
-    put_words(entry->rest, entry->n_rest);
+    journal_put(" |");
+    journal_words(entry->rest, entry->n_rest);
     return status;
 }
 
 void
 __wrap_wp_redis_flush(struct wp_redis_links *links, uint32_t index)
 {
-    rig_note("flush links %d link %u", number_of(links), index);
+    journal_note("flush links %d link %u", number_of(links), index);
 }
 
 void
 __wrap_wp_redis_flush_and_wait(struct wp_redis_links *links, uint32_t index)
 {
-    rig_note("flush and wait links %d link %u", number_of(links), index);
+    journal_note("flush and wait links %d link %u", number_of(links), index);
 }
 
 void
 __wrap_wp_redis_links_renew(struct wp_redis_links *links)
 {
-    rig_note("renew links %d", number_of(links));
+    journal_note("renew links %d", number_of(links));
 }
 
 /* All pools are in the first group; there is another one. */
 enum wp_status
 __wrap_wp_redis_groups_init(struct wp_lease_redis *redis, struct wp_err *err)
 {
-    rig_note("groups");
+    journal_note("groups");
     if (rig.groups_status != WP_OK) {
         return wp_err_set(err, rig.groups_status, "no groups");
     }
@@ -474,7 +347,7 @@ void
 __wrap_wp_redis_groups_fini(struct wp_lease_redis *redis)
 {
     (void)redis;
-    rig_note("no groups");
+    journal_note("no groups");
 }
 
 void
@@ -492,7 +365,7 @@ __wrap_wp_redis_pool_place(struct wp_lease_redis *redis,
                            const struct wp_redis_server *server,
                            struct wp_err *err)
 {
-    rig_note("place %s %s:%u", pool->key, server->host, server->port);
+    journal_note("place %s %s:%u", pool->key, server->host, server->port);
     if (rig.no_room) {
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no room");
         return NULL;
@@ -503,16 +376,16 @@ __wrap_wp_redis_pool_place(struct wp_lease_redis *redis,
 void
 __wrap_wp_redis_server_met(struct wp_redis_group *group, const char *run_id)
 {
-    rig_note("met %s in group %u", run_id, group->number);
+    journal_note("met %s in group %u", run_id, group->number);
 }
 
 struct wp_redis_group *
 __wrap_wp_redis_group_for(struct wp_redis_group *group,
                           const struct wp_redis_redirect *redirect)
 {
-    rig_note("group %u asks for %s:%u ask=%d slot=%u", group->number,
-             redirect->server.host, redirect->server.port, redirect->ask,
-             redirect->slot);
+    journal_note("group %u asks for %s:%u ask=%d slot=%u", group->number,
+                 redirect->server.host, redirect->server.port, redirect->ask,
+                 redirect->slot);
     return rig.other;
 }
 
@@ -521,33 +394,33 @@ __wrap_wp_redis_pool_misplaced(struct wp_lease_redis *redis,
                                struct wp_redis_pool *pool)
 {
     (void)redis;
-    rig_note("misplaced %s", pool->key);
+    journal_note("misplaced %s", pool->key);
 }
 
 bool
 __wrap_wp_redis_feed_has_heard(struct wp_redis_feed *feed)
 {
-    rig_note("feed %d has heard: %d", number_of(feed), rig.has_heard);
+    journal_note("feed %d has heard: %d", number_of(feed), rig.has_heard);
     return rig.has_heard;
 }
 
 bool
 __wrap_wp_redis_feed_is_of(struct wp_redis_feed *feed, const char *run_id)
 {
-    rig_note("feed %d is of %s: %d", number_of(feed), run_id, rig.is_of);
+    journal_note("feed %d is of %s: %d", number_of(feed), run_id, rig.is_of);
     return rig.is_of;
 }
 
 void
 __wrap_wp_redis_feed_wake(struct wp_redis_feed *feed)
 {
-    rig_note("wake feed %d", number_of(feed));
+    journal_note("wake feed %d", number_of(feed));
 }
 
 void
 __wrap_wp_redis_feed_destroy(struct wp_redis_feed *feed)
 {
-    rig_note("no feed %d", number_of(feed));
+    journal_note("no feed %d", number_of(feed));
 }
 
 uint32_t
@@ -555,7 +428,7 @@ __wrap_wp_lease_redis_peers(struct wp_lease_redis *redis,
                             struct wp_lease_redis_peer *peers, uint32_t max)
 {
     (void)redis;
-    rig_note("peers %d %u", peers != NULL, max);
+    journal_note("peers %d %u", peers != NULL, max);
     return 73;
 }
 
@@ -564,8 +437,8 @@ find(void *self, struct wp_str key, struct wp_redis_server *out,
      struct wp_err *err)
 {
     (void)self;
-    put_text("find");
-    put_words(&key, 1);
+    journal_put("find");
+    journal_words(&key, 1);
     if (rig.find_status != WP_OK) {
         return wp_err_set(err, rig.find_status, "nobody knows");
     }
@@ -577,8 +450,8 @@ static void
 doubt(void *self, struct wp_str reply)
 {
     (void)self;
-    put_text("doubt");
-    put_words(&reply, 1);
+    journal_put("doubt");
+    journal_words(&reply, 1);
 }
 
 const struct wp_redis_router rig_router = {.find = find, .doubt = doubt};
@@ -589,7 +462,7 @@ static void
 on_doubt(void *ctx, const struct wp_lease_redis_pool *pool)
 {
     (void)ctx;
-    rig_note("sink: doubt about %s/%s", pool->pool_namespace, pool->pool);
+    journal_note("sink: doubt about %s/%s", pool->pool_namespace, pool->pool);
 }
 
 static const struct wp_lease_redis_pool pools[] = {{"ns", "a"}, {"ns", "b"}};
@@ -643,7 +516,7 @@ rig_begin(void **state)
     rig.send_status = WP_PENDING;
     rig.has_heard = true;
     rig.is_of = true;
-    (void)rig_told();
+    (void)journal_told();
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "allocator/stores/redis/impl.h"
+#include "tests/unit/allocator/stores/redis/journal.h"
 
 enum {
     RIG_ANSWERS_MAX = 64,
@@ -62,15 +63,10 @@ struct wp_lease_redis_config rig_config(void);
 /* Notes what came of it. */
 void rig_create(const struct wp_lease_redis_config *config);
 
-void rig_note(const char *fmt, ...) WP_PRINTF(1, 2);
 void rig_note_record(const char *what, const struct wp_lease_record *record);
 /* The outcome of a call of the store, with rig.err, which is cleared. */
 void rig_note_status(enum wp_status status);
 void rig_answer(const char *answer);
-/* What has been noted since the last call of it. */
-const char *rig_told(void);
-/* That is the golden file of this name. */
-void rig_compare(const char *name);
 /* One that is open already, number 8. */
 struct wp_redis_sync *rig_connection(void);
 /* What stands for the feed. */
