@@ -142,7 +142,6 @@ wp_redis_command_make(struct wp_redis_command *c,
 {
     c->n = 0;
     c->n_head = 0;
-    c->n_keys = 0;
     if (op->kind == WP_LEASE_PUT_SNAPSHOT ||
         op->kind == WP_LEASE_GET_SNAPSHOT) {
         make_snapshot_command(c, pool, op);

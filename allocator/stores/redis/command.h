@@ -19,7 +19,8 @@ struct wp_redis_command {
     struct wp_str args[WP_REDIS_COMMAND_WORDS];
     uint32_t n;
     /* Of a command that may go together with others: its head; after that the
-     * number of keys (a word), the keys, and the rest. 0: it goes alone. */
+     * number of keys (a word), the keys, and the rest. 0: it goes alone, and
+     * nobody needs n_keys. */
     uint32_t n_head;
     uint32_t n_keys;
     char generation[WP_REDIS_GENERATION_LEN + 2];

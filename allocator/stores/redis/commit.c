@@ -51,20 +51,22 @@ send_command(struct wp_redis_group *group, struct wp_lease_op *op, uint32_t tag,
              uint64_t generation, const struct wp_redis_command *c,
              struct way way)
 {
-    struct wp_redis_entry entry = {
-        .id = generation,
-        .head = c->args,
-        .keys = c->args + c->n_head + 1,
-        .n_head = c->n_head,
-        .n_keys = c->n_keys,
-    };
+    const struct wp_str *keys = c->args + c->n_head + 1;
+    struct wp_redis_entry entry;
 
     if (c->n_head == 0) {
         return wp_redis_send(group->links, way.link, op, tag, c->args, c->n,
                              way.flush);
     }
-    entry.rest = entry.keys + c->n_keys;
-    entry.n_rest = c->n - c->n_head - 1 - c->n_keys;
+    entry = (struct wp_redis_entry){
+        .id = generation,
+        .head = c->args,
+        .keys = keys,
+        .rest = keys + c->n_keys,
+        .n_head = c->n_head,
+        .n_keys = c->n_keys,
+        .n_rest = c->n - c->n_head - 1 - c->n_keys,
+    };
     return wp_redis_gather(group->links, way.link, op, tag, &entry, way.flush);
 }
 

@@ -109,6 +109,7 @@ read_number(struct wp_lease_redis *redis, struct wp_redis_sync *context,
     redisReply *reply = wp_redis_sync_ask(context, args, 4, err);
     const redisReply *q;
     const redisReply *g;
+    uint64_t last;
 
     *number = 0;
     if (reply == NULL) {
@@ -118,8 +119,8 @@ read_number(struct wp_lease_redis *redis, struct wp_redis_sync *context,
         q = reply->element[0];
         g = reply->element[1];
         if (q->type == REDIS_REPLY_STRING &&
-            !wp_str_to_u64((struct wp_str){q->str, q->len}, number)) {
-            *number = 0;
+            wp_str_to_u64((struct wp_str){q->str, q->len}, &last)) {
+            *number = last;
         }
         wp_redis_generation_met(redis, pool,
                                 g->type == REDIS_REPLY_STRING

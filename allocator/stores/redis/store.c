@@ -42,27 +42,21 @@ wp_lease_redis_add_pool(struct wp_lease_redis *redis,
                         struct wp_err *err)
 {
     enum wp_status status = WP_OK;
-    bool added = false;
+    bool known;
 
-    if (wp_redis_pool_find(redis, wp_str_from(name->pool_namespace),
-                           wp_str_from(name->pool)) != NULL) {
-        return WP_OK;
-    }
     (void)pthread_mutex_lock(&redis->pools_lock);
-    if (wp_redis_pool_find(redis, wp_str_from(name->pool_namespace),
-                           wp_str_from(name->pool)) != NULL) {
-        status = WP_OK;
-    } else if (wp_redis_pools_len(redis) == redis->pools_max) {
+    known = wp_redis_pool_find(redis, wp_str_from(name->pool_namespace),
+                               wp_str_from(name->pool)) != NULL;
+    if (!known && wp_redis_pools_len(redis) == redis->pools_max) {
         status = wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                             "redis: there have been %u pools since the start, "
                             "which is as many as one store keeps apart",
                             redis->pools_max);
-    } else {
+    } else if (!known) {
         status = wp_redis_pool_add(redis, name, err);
-        added = status == WP_OK;
     }
     (void)pthread_mutex_unlock(&redis->pools_lock);
-    if (added && redis->feed != NULL) {
+    if (!known && status == WP_OK && redis->feed != NULL) {
         wp_redis_feed_wake(redis->feed);
     }
     return status;

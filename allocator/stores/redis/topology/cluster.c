@@ -152,6 +152,7 @@ ask_all(struct wp_redis_topology *t, const struct candidates *candidates,
     return WP_OK;
 }
 
+/* Of the nodes that were found; there may be more meanwhile, at the end. */
 static bool
 is_doubted(struct wp_redis_topology *t, uint32_t i,
            struct wp_redis_server *server)
@@ -159,7 +160,7 @@ is_doubted(struct wp_redis_topology *t, uint32_t i,
     bool doubted;
 
     (void)pthread_mutex_lock(&t->lock);
-    doubted = i < t->map.n_nodes && t->doubts[i] != 0;
+    doubted = t->doubts[i] != 0;
     if (doubted) {
         *server = t->map.nodes[i];
     }

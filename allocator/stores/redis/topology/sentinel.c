@@ -23,12 +23,12 @@ field_of(const struct redisReply *reply, const char *name)
     return NULL;
 }
 
+/* out: all zeros. */
 static bool
 read_server(const char *host, const char *port, struct wp_redis_server *out)
 {
     uint64_t number;
 
-    memset(out, 0, sizeof *out);
     if (host == NULL || host[0] == '\0' || port == NULL ||
         !wp_str_to_u64(wp_str_from(port), &number) || number == 0 ||
         number > UINT16_MAX || !wp_str_is_printable(wp_str_from(host)) ||
@@ -85,6 +85,16 @@ ask_master(struct wp_redis_sync *sync, const char *master, struct answer *out,
     return status;
 }
 
+/* NULL, and what is too long: it has not told. */
+static void
+set_id(char id[WP_REDIS_RUN_ID_MAX + 1], const char *text)
+{
+    if (text == NULL ||
+        !wp_str_copy(wp_str_from(text), id, WP_REDIS_RUN_ID_MAX + 1)) {
+        id[0] = '\0';
+    }
+}
+
 static void
 ask_id(struct wp_redis_sync *sync, char id[WP_REDIS_RUN_ID_MAX + 1])
 {
@@ -92,10 +102,8 @@ ask_id(struct wp_redis_sync *sync, char id[WP_REDIS_RUN_ID_MAX + 1])
     struct redisReply *reply = wp_redis_ask(sync, 2, words, NULL);
 
     /* Before Redis 6.2 it does not tell. */
-    if (reply == NULL || reply->type != REDIS_REPLY_STRING ||
-        !wp_str_copy(wp_str_from(reply->str), id, WP_REDIS_RUN_ID_MAX + 1)) {
-        id[0] = '\0';
-    }
+    set_id(id, reply != NULL && reply->type == REDIS_REPLY_STRING ? reply->str
+                                                                  : NULL);
     freeReplyObject(reply);
 }
 
@@ -192,10 +200,7 @@ learn(struct wp_redis_topology *t, uint32_t front, struct wp_redis_sync *sync)
             is_known(t, &one.server, id)) {
             continue;
         }
-        if (id != NULL &&
-            !wp_str_copy(wp_str_from(id), one.id, sizeof one.id)) {
-            one.id[0] = '\0';
-        }
+        set_id(one.id, id);
         t->sentinels[t->n_sentinels++] = one;
     }
     freeReplyObject(reply);
@@ -231,7 +236,6 @@ follow(struct wp_redis_topology *t, const struct wp_redis_server *sentinel)
     if (wp_redis_ask_open(t, sentinel, t->url.sentinel_user,
                           t->url.sentinel_password, &t->events,
                           NULL) != WP_OK) {
-        t->events = NULL;
         return false;
     }
     t->events_from = *sentinel;
@@ -254,8 +258,8 @@ is_about(const struct redisReply *reply, const char *master)
         return false;
     }
     text = reply->element[2];
-    return text->type == REDIS_REPLY_STRING && (size_t)text->len > len &&
-           memcmp(text->str, master, len) == 0 && text->str[len] == ' ';
+    return text->type == REDIS_REPLY_STRING &&
+           strncmp(text->str, master, len) == 0 && text->str[len] == ' ';
 }
 
 bool

@@ -279,6 +279,14 @@ test_a_thread_that_flushes_has_a_link(void **state)
     begin_op(WP_LEASE_RENEW);
     op.pool = WP_STR("b");
     commit();
+    flush();
+    journal_note("# in the two first");
+    pool_of(1)->group = &rig.redis->groups[1];
+    commit_kind(WP_LEASE_RENEW);
+    op.pool = WP_STR("b");
+    commit();
+    flush();
+    commit();
     journal_note("# in another store meanwhile");
     first = rig.redis;
     rig_create(&config);

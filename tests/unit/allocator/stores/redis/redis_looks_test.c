@@ -26,6 +26,7 @@ enum {
 /* What a server says, by the command's last known word. NULL: nothing. */
 struct fake {
     bool unreachable;
+    int reached_for; /* So many times more, then not; 0: always. */
     bool no_login;
     const char *info;
     const char *slots;
@@ -49,6 +50,15 @@ static const char *events[EVENTS];
 static uint32_t n_events;
 static bool events_broken;
 static bool events_over;
+static int n_replies; /* That nobody has freed. */
+static int n_locked;
+
+void __real_freeReplyObject(void *reply);
+void __wrap_freeReplyObject(void *reply);
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
 
 enum wp_status __wrap_wp_redis_sync_reach(const struct wp_redis_server *server,
                                           const struct wp_redis_tls *tls,
@@ -89,7 +99,10 @@ __wrap_wp_redis_sync_reach(const struct wp_redis_server *server,
     if (stops_after > 0 && --stops_after == 0) {
         t.stop = true;
     }
-    if (server->port >= SERVERS || fakes[server->port].unreachable) {
+    if (server->port < SERVERS && fakes[server->port].reached_for > 0 &&
+        fakes[server->port].reached_for-- == 1) {
+        fakes[server->port].unreachable = true;
+    } else if (server->port >= SERVERS || fakes[server->port].unreachable) {
         return wp_err_set(err, WP_UNAVAILABLE, "%s:%u is away", server->host,
                           server->port);
     }
@@ -155,7 +168,31 @@ read_reply(const char *text)
         abort();
     }
     redisReaderFree(reader);
+    n_replies++;
     return reply;
+}
+
+void
+__wrap_freeReplyObject(void *reply)
+{
+    n_replies -= reply != NULL;
+    __real_freeReplyObject(reply);
+}
+
+int
+__wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    n_locked++;
+    return __real_pthread_mutex_lock(lock);
+}
+
+int
+__wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    if (n_locked-- != 1) {
+        journal_note("unlocked %d times", n_locked);
+    }
+    return __real_pthread_mutex_unlock(lock);
 }
 
 struct redisReply *
@@ -279,6 +316,9 @@ note_topology(enum wp_status status, const struct wp_err *err)
         }
     }
     journal_put("\n");
+    if (n_replies != 0 || n_locked != 0) {
+        journal_note("left: %d replies, %d locks", n_replies, n_locked);
+    }
     if (t.url.kind == WP_REDIS_SENTINEL) {
         journal_put("sentinels");
         for (uint32_t i = 0; i < t.n_sentinels; i++) {
@@ -640,6 +680,13 @@ test_sentinels_of_before(void **state)
     begin(WP_REDIS_SENTINEL, 2);
     t.epoch = 7;
     watches(1, EPOCH("6"), ADDRESS("4"));
+    watches(2, EPOCH("6"), ADDRESS("5"));
+    fakes[4].role = MASTER;
+    fakes[5].role = MASTER;
+    look("of two that are as old the first");
+    begin(WP_REDIS_SENTINEL, 2);
+    t.epoch = 7;
+    watches(1, EPOCH("6"), ADDRESS("4"));
     watches(2, EPOCH("7"), ADDRESS("5"));
     fakes[4].role = MASTER;
     fakes[5].role = MASTER;
@@ -675,6 +722,7 @@ test_others_are_learned(void **state)
         OTHER("$1\r\nm\r\n", "$1\r\n1\r\n",
               "$41\r\n01234567890123456789012345678901234567890\r\n") ":5\r\n";
     look("seven others");
+    look("the same again");
     fakes[2].others =
         "*1\r\n" OTHER("$1\r\nn\r\n", "$1\r\n1\r\n", "$1\r\nn\r\n");
     look("it has forgotten them");
@@ -739,6 +787,11 @@ test_failovers_are_told(void **state)
     look("and again");
     wp_redis_topology_close_events(&t);
     assert_null(t.events);
+    fakes[1].reached_for = 1;
+    look("just now it was there");
+    assert_null(t.events);
+    assert_int_equal(n_replies, 0);
+    assert_int_equal(n_locked, 0);
     journal_compare("looks_told");
 }
 

@@ -13,6 +13,13 @@ struct rig rig;
 
 static char handles[RIG_ANSWERS_MAX]; /* Connections, links, the feed. */
 
+void __real_freeReplyObject(void *reply);
+void __wrap_freeReplyObject(void *reply);
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+
 /* --- what is noted --- */
 
 void
@@ -37,7 +44,7 @@ is_locked(pthread_mutex_t *lock)
     if (pthread_mutex_trylock(lock) != 0) {
         return true;
     }
-    (void)pthread_mutex_unlock(lock);
+    (void)__real_pthread_mutex_unlock(lock);
     return false;
 }
 
@@ -71,6 +78,12 @@ void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 char *__real_strdup(const char *text);
 char *__wrap_strdup(const char *text);
+enum wp_status __real_wp_redis_pool_add(struct wp_lease_redis *redis,
+                                        const struct wp_lease_redis_pool *name,
+                                        struct wp_err *err);
+enum wp_status __wrap_wp_redis_pool_add(struct wp_lease_redis *redis,
+                                        const struct wp_lease_redis_pool *name,
+                                        struct wp_err *err);
 void __wrap_wp_random_bytes(void *out, size_t len);
 void __wrap_wp_log_emit(enum wp_log_level level, const char *event,
                         const struct wp_kv *kvs);
@@ -223,7 +236,41 @@ read_answer(const char *answer)
         abort();
     }
     redisReaderFree(reader);
+    rig.n_replies++;
     return reply;
+}
+
+void
+__wrap_freeReplyObject(void *reply)
+{
+    rig.n_replies -= reply != NULL;
+    __real_freeReplyObject(reply);
+}
+
+int
+__wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    rig.n_locked++;
+    return __real_pthread_mutex_lock(lock);
+}
+
+int
+__wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    if (rig.n_locked-- == 0) {
+        journal_note("unlocked, and was not locked");
+    }
+    return __real_pthread_mutex_unlock(lock);
+}
+
+enum wp_status
+__wrap_wp_redis_pool_add(struct wp_lease_redis *redis,
+                         const struct wp_lease_redis_pool *name,
+                         struct wp_err *err)
+{
+    journal_note("add to pools%s",
+                 is_locked(&redis->pools_lock) ? ", alone" : "");
+    return __real_wp_redis_pool_add(redis, name, err);
 }
 
 struct redisReply *
@@ -528,5 +575,5 @@ rig_end(void **state)
     (void)state;
     wp_lease_redis_destroy(rig.redis);
     rig.redis = NULL;
-    return asked ? 0 : -1;
+    return asked && rig.n_replies == 0 && rig.n_locked == 0 ? 0 : -1;
 }

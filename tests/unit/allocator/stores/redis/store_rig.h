@@ -33,6 +33,8 @@ struct rig {
     const char *answers[RIG_ANSWERS_MAX];
     uint32_t n_answers;
     uint32_t n_answered;
+    uint32_t n_replies; /* That nobody has freed. */
+    uint32_t n_locked;
     void (*on_ask)(void); /* Called before each answer. */
     /* What the router finds. */
     enum wp_status find_status;
@@ -56,7 +58,7 @@ extern const struct wp_redis_router rig_router;
 
 /* Nothing has happened yet; for setup. */
 int rig_begin(void **state);
-/* The store is gone, all locks are free, all answers were asked for. */
+/* The store is gone, all answers were asked for, and no reply is left. */
 int rig_end(void **state);
 /* Two pools, "ns/a" and "ns/b", one of several replicas. */
 struct wp_lease_redis_config rig_config(void);
