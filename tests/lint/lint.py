@@ -28,7 +28,7 @@ LIBRARIES = [
      r"allocator/stores/redis/.*\.c"
      r"|bench/micro/bench_store_redis\.c|tests/.*"),
     (r"sqlite3\.h", r"allocator/stores/sqlite/[^/]*|tests/.*"),
-    (r"curl/", r"k8s/api/http[^/]*\.c|allocator/trace/exporter\.c"),
+    (r"curl/", r"k8s/api/http[^/]*\.c|allocator/trace/exporter\.c|tests/unit/.*"),
     (r"ares\.h", r"runtime/egress/resolver\.c"),
     (r"nghttp2/",
      r"proto/(h2|client)/[^/]*|tests/support/http/http_peer_h2\.c"
