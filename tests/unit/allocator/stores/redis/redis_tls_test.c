@@ -46,6 +46,9 @@ static struct wp_clock_manual manual;
 static int polls[POLLS_MAX]; /* Each: 0, 1, or an error number below 0. */
 static uint32_t n_polls;     /* 0: the real one. */
 static uint32_t polled;
+static int error_kind;   /* What OpenSSL says of its failures; 0: the truth. */
+static int system_error; /* That it notes then. */
+static int n_locked;
 
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
@@ -75,6 +78,13 @@ void __wrap_SSL_CTX_set_verify(SSL_CTX *context, int mode,
                                SSL_verify_cb callback);
 int __real_SSL_CTX_set_default_verify_paths(SSL_CTX *context);
 int __wrap_SSL_CTX_set_default_verify_paths(SSL_CTX *context);
+
+int __real_SSL_get_error(const SSL *ssl, int rc);
+int __wrap_SSL_get_error(const SSL *ssl, int rc);
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
 
 static bool
 fails_now(void)
@@ -114,6 +124,33 @@ const struct wp_clock *
 __wrap_wp_clock_system(void)
 {
     return is_manual ? &manual.clock : __real_wp_clock_system();
+}
+
+int
+__wrap_SSL_get_error(const SSL *ssl, int rc)
+{
+    if (error_kind == 0) {
+        return __real_SSL_get_error(ssl, rc);
+    }
+    ERR_clear_error();
+    if (system_error != 0) {
+        ERR_raise(ERR_LIB_SYS, system_error);
+    }
+    return error_kind;
+}
+
+int
+__wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    n_locked++;
+    return __real_pthread_mutex_lock(lock);
+}
+
+int
+__wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    assert_int_equal(n_locked--, 1);
+    return __real_pthread_mutex_unlock(lock);
 }
 
 SSL_CTX *
@@ -258,6 +295,9 @@ setup(void **state)
     is_manual = false;
     n_polls = 0;
     polled = 0;
+    error_kind = 0;
+    system_error = 0;
+    n_locked = 0;
     return 0;
 }
 
@@ -731,6 +771,44 @@ test_how_a_session_ends(void **state)
     wp_redis_session_close(NULL);
 }
 
+static void
+test_what_is_said_of_a_failure(void **state)
+{
+    static const struct {
+        int kind;
+        int error;
+        const char *why;
+    } cases[] = {
+        {SSL_ERROR_ZERO_RETURN, 0, "closed by the other side"},
+        {SSL_ERROR_ZERO_RETURN, EIO, "closed by the other side"},
+        {SSL_ERROR_SYSCALL, 0, "closed by the other side"},
+        {SSL_ERROR_SYSCALL, EIO, "TLS has failed"},
+        {SSL_ERROR_SSL, 0, "TLS has failed"},
+    };
+    struct server server;
+    struct wp_redis_session *session = greeted(&server);
+    char in[8];
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        const char *why = "unset";
+
+        error_kind = cases[i].kind;
+        system_error = cases[i].error;
+        assert_int_equal(wp_redis_session_receive(session, in, sizeof in, &why),
+                         WP_REDIS_OVER);
+        assert_string_equal(why, cases[i].why);
+        assert_int_equal(ERR_peek_error(), 0);
+    }
+    error_kind = SSL_ERROR_WANT_WRITE;
+    assert_int_equal(wp_redis_session_receive(session, in, sizeof in, NULL),
+                     WP_REDIS_AGAIN);
+    error_kind = 0;
+    assert_int_equal(n_locked, 0);
+    wp_redis_session_close(session);
+    stop(&server);
+}
+
 int
 main(void)
 {
@@ -745,6 +823,7 @@ main(void)
         cmocka_unit_test_setup(test_a_session_without_memory, setup),
         cmocka_unit_test_setup(test_bytes_go_and_come, setup),
         cmocka_unit_test_setup(test_how_a_session_ends, setup),
+        cmocka_unit_test_setup(test_what_is_said_of_a_failure, setup),
     };
 
     /* As the product. */
