@@ -226,7 +226,7 @@ test_a_record_is_asserted(void **state)
     assert_one(&record, false, OK);
     record = record_of(WP_RECORD_HELD);
     for (int i = -1; i <= 9; i++) {
-        char answer[8];
+        char answer[16];
 
         (void)snprintf(answer, sizeof answer, ":%d\r\n", i);
         journal_note("# answered %d", i);
@@ -277,7 +277,7 @@ test_who_has_ended(void **state)
         wp_lease_redis_end_assert(rig.redis, rig_pool("-"), &rig.err));
     begin_with(CLOSED, "begun");
     for (int i = -1; i <= 9; i++) {
-        char answer[8];
+        char answer[16];
 
         (void)snprintf(answer, sizeof answer, ":%d\r\n", i);
         end(answer, answer + 1);
@@ -324,7 +324,7 @@ test_a_pool_is_opened(void **state)
     open_with(NULL, 0, "not begun");
     begin_with(CLOSED, "begun");
     for (int i = -1; i <= 9; i++) {
-        char answer[8];
+        char answer[16];
 
         if (i != 0) {
             (void)snprintf(answer, sizeof answer, ":%d\r\n", i);

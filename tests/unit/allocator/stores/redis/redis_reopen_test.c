@@ -34,6 +34,8 @@ static sem_t ends[2]; /* The reading and the connecting thread go on. */
 static _Atomic(struct wp_redis_links *) seen; /* By the threads. */
 static char ended[512];
 static size_t ended_len;
+static char names[256]; /* Of threads. */
+static int n_locked;
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -53,6 +55,43 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                           void *(*run)(void *ctx), void *ctx);
 void *__wrap_wp_redis_reader_run(void *arg);
 void *__wrap_wp_redis_connector_run(void *arg);
+
+int __wrap_pthread_setname_np(pthread_t thread, const char *name);
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+void __wrap_wp_random_bytes(void *out, size_t len);
+
+/* Only the test's own thread locks: the others do nothing. */
+int
+__wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    n_locked++;
+    return __real_pthread_mutex_lock(lock);
+}
+
+int
+__wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    assert_true(n_locked-- > 0);
+    return __real_pthread_mutex_unlock(lock);
+}
+
+int
+__wrap_pthread_setname_np(pthread_t thread, const char *name)
+{
+    (void)thread;
+    assert_true(strlen(names) + strlen(name) + 2 < sizeof names);
+    (void)strcat(strcat(names, name), " ");
+    return 0;
+}
+
+void
+__wrap_wp_random_bytes(void *out, size_t len)
+{
+    memset(out, 0x5a, len);
+}
 
 static bool
 fails_now(const char *what, int error)
@@ -155,6 +194,8 @@ setup(void **state)
     counts = false;
     ended_len = 0;
     ended[0] = '\0';
+    names[0] = '\0';
+    n_locked = 0;
     return sem_init(&ends[0], 0, 0) == 0 && sem_init(&ends[1], 0, 0) == 0 ? 0
                                                                           : -1;
 }
@@ -236,6 +277,9 @@ test_a_set_without_means(void **state)
         }
     }
     assert_int_equal(threads, 2);
+    /* Who was started before the other could not be; and those of now. */
+    assert_string_equal(names, "redis-read redis-read redis-connect ");
+    assert_int_equal(n_locked, 0);
     wp_redis_links_destroy(links);
     assert_int_equal(descriptors_count(), before);
     wp_redis_links_destroy(NULL);
@@ -247,9 +291,11 @@ test_what_a_set_begins_with(void **state)
     static const uint32_t most[][2] = {{1, 1}, {2, 2}, {3, 4}, {8, 8}, {9, 16}};
     char key[KEY_MAX];
     struct wp_redis_stats stats;
+    struct wp_rng rng;
     struct wp_err err;
 
     (void)state;
+    wp_rng_init(&rng, UINT64_C(0x5a5a5a5a5a5a5a5a));
     memset(key, 'k', sizeof key);
     for (size_t i = 0; i < WP_ARRAY_LEN(most); i++) {
         struct wp_redis_links *links = NULL;
@@ -266,6 +312,7 @@ test_what_a_set_begins_with(void **state)
         assert_memory_equal(links->key, key, KEY_MAX);
         assert_int_equal(links->n, 3);
         assert_true(links->some_down);
+        assert_memory_equal(&links->rng, &rng, sizeof rng);
         for (uint32_t k = 0; k < 3; k++) {
             assert_ptr_equal(links->links[k].links, links);
             assert_int_equal(links->links[k].index, k);
@@ -465,6 +512,126 @@ test_who_sleeps_is_roused(void **state)
     let_end();
     wp_redis_links_destroy(links);
     (void)close(end);
+    assert_int_equal(n_locked, 0);
+}
+
+/* Only links that lead elsewhere are made again, and only those that are up. */
+static void
+test_links_that_lead_elsewhere_are_told(void **state)
+{
+    struct wp_redis_server here = {.host = "h", .port = 1};
+    struct wp_redis_server there = {.host = "h", .port = 2};
+    struct wp_redis_links *links = create(4);
+    int end[2] = {bring_up(links, 0), bring_up(links, 1)};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        links->links[i].server = here;
+    }
+    links->links[3].state = WP_LINK_BROKEN;
+    wp_redis_links_lead_to(links, &here);
+    assert_false(links->check);
+    assert_int_equal(wakes_of(links), 0);
+    links->links[1].server = there;
+    wp_redis_links_lead_to(links, &there);
+    assert_true(links->check);
+    assert_int_equal(wakes_of(links), 1);
+    assert_true(links->links[0].renew);
+    for (int i = 1; i < 4; i++) {
+        assert_false(links->links[i].renew);
+    }
+    links->check = false;
+    wp_redis_links_lead_to(links, &there);
+    assert_false(links->check);
+    assert_int_equal(wakes_of(links), 0);
+    assert_int_equal(send_word(links, 0, "late", true), WP_UNAVAILABLE);
+    assert_int_equal(send_word(links, 1, "right", true), WP_PENDING);
+    assert_int_equal(n_locked, 0);
+    links->links[3].state = WP_LINK_DOWN;
+    let_end();
+    wp_redis_links_destroy(links);
+    (void)close(end[0]);
+    (void)close(end[1]);
+}
+
+static char wanted[3 * WP_LINK_BUFFER];
+static size_t wanted_len;
+
+/* A command of one word, until it is gathered; and so it is wanted. */
+static void
+gather(struct wp_redis_links *links, const char *text, size_t len, bool flush)
+{
+    static char call[] = "call";
+    const struct wp_str word = {text, len};
+    int n = snprintf(wanted + wanted_len, sizeof wanted - wanted_len,
+                     "*1\r\n$%zu\r\n%.*s\r\n", len, (int)len, text);
+
+    assert_in_range(n, 1, sizeof wanted - wanted_len - 1);
+    wanted_len += (size_t)n;
+    assert_int_equal(wp_redis_send(links, 0, call, 0, &word, 1, flush),
+                     WP_PENDING);
+}
+
+static size_t
+take(int end, char *out, size_t cap)
+{
+    size_t at = 0;
+    ssize_t n;
+
+    while ((n = recv(end, out + at, cap - at, 0)) > 0) {
+        at += (size_t)n;
+    }
+    return at;
+}
+
+/* The socket takes a part, and the rest goes when it takes more. */
+static void
+test_what_the_socket_does_not_take_stays(void **state)
+{
+    static char text[WP_LINK_BUFFER - 100];
+    static char got[3 * WP_LINK_BUFFER];
+    struct wp_redis_links *links = create(1);
+    struct wp_redis_link *link = &links->links[0];
+    int end = bring_up(links, 0);
+    size_t at = 0;
+
+    (void)state;
+    wanted_len = 0;
+    for (size_t i = 0; i < sizeof text; i++) {
+        text[i] = (char)('a' + i % 23);
+    }
+    gather(links, text, sizeof text, true);
+    assert_true(link->wants_write);
+    assert_int_equal(link->watched, EPOLLIN | EPOLLOUT);
+    assert_in_range(link->out_sent, 1, link->out_len - 1);
+    assert_int_equal(link->stream_len - link->stream_sent,
+                     link->out_len - link->out_sent);
+    /* There is room for it where the bytes were that have left. */
+    gather(links, text, 1000, false);
+    assert_int_equal(link->out_sent, 0);
+    gather(links, "x", 1, false);
+    wp_redis_flush(links, 0);
+    wp_redis_flush_and_wait(links, 0);
+    assert_true(link->wants_write);
+    assert_int_equal(link->out_sent, 0);
+    do {
+        at += take(end, got + at, sizeof got - at);
+        (void)pthread_mutex_lock(&link->lock);
+        assert_true(wp_link_send(link));
+        (void)pthread_mutex_unlock(&link->lock);
+    } while (link->out_len > 0);
+    at += take(end, got + at, sizeof got - at);
+    assert_int_equal(at, wanted_len);
+    assert_memory_equal(got, wanted, wanted_len);
+    assert_int_equal(at, link->stream_len);
+    assert_int_equal(at, link->stream_sent);
+    assert_false(link->wants_write);
+    assert_int_equal(link->watched, EPOLLIN);
+    assert_int_equal(link->out_sent, 0);
+    assert_int_equal(n_locked, 0);
+    let_end();
+    wp_redis_links_destroy(links);
+    (void)close(end);
 }
 
 /* Words of just so many bytes, and one that is too long. */
@@ -534,6 +701,8 @@ main(void)
         cmocka_unit_test_setup(test_a_link_that_breaks_while_it_is_written_to,
                                setup),
         cmocka_unit_test_setup(test_who_sleeps_is_roused, setup),
+        cmocka_unit_test_setup(test_links_that_lead_elsewhere_are_told, setup),
+        cmocka_unit_test_setup(test_what_the_socket_does_not_take_stays, setup),
         cmocka_unit_test_setup(test_how_much_a_link_gathers, setup),
         cmocka_unit_test_setup(test_much_is_sent_at_once, setup),
     };
