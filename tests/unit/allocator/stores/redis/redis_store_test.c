@@ -300,6 +300,36 @@ test_in_a_cluster_an_added_pool_is_nowhere_yet(void **state)
 }
 
 static void
+doubt(uint64_t believed, uint64_t generation)
+{
+    struct wp_redis_pool *pool = &rig.redis->pools[0];
+
+    journal_note("# believed %u, doubted %u", (unsigned)believed,
+                 (unsigned)generation);
+    pool->generation = believed;
+    wp_redis_pool_doubt(rig.redis, pool, generation);
+    journal_note("generation=%u", (unsigned)pool->generation);
+}
+
+/* Of the generation that is believed in, or of any; and once. */
+static void
+test_a_pool_is_doubted_once(void **state)
+{
+    struct wp_lease_redis_config config = rig_config();
+
+    (void)state;
+    rig_create(&config);
+    doubt(7, 7);
+    doubt(7, 8);
+    doubt(7, 0);
+    doubt(0, 7);
+    doubt(0, 0);
+    rig.redis->config.sink.on_doubt = NULL;
+    doubt(7, 0);
+    journal_compare("store_doubt");
+}
+
+static void
 test_what_is_counted(void **state)
 {
     struct wp_lease_redis_config config = rig_config();
@@ -356,6 +386,7 @@ main(void)
         TEST(test_stores_are_told_apart),
         TEST(test_pools_are_added),
         TEST(test_in_a_cluster_an_added_pool_is_nowhere_yet),
+        TEST(test_a_pool_is_doubted_once),
         TEST(test_what_is_counted),
     };
 
