@@ -40,7 +40,8 @@ static struct wp_clock_manual manual;
 static struct wp_clock_manual wall;
 static sem_t waits; /* The exporter's thread has begun to. */
 static sem_t step;  /* It may go on. */
-static int wakes;   /* So many waits end for nothing. */
+static pthread_mutex_t *waits_with;
+static int wakes; /* So many waits end for nothing. */
 static struct answer answers[ANSWERS_MAX];
 static uint32_t n_answers;
 static uint32_t n_answered;
@@ -59,6 +60,8 @@ int __wrap_gethostname(char *out, size_t cap);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
                                   const struct timespec *until);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond);
+int __real_pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t clock);
+int __wrap_pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t clock);
 const struct wp_clock *__wrap_wp_clock_system(void);
 void __wrap_wp_log_emit(enum wp_log_level level, const char *event,
                         const struct wp_kv *kvs);
@@ -123,8 +126,10 @@ __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
     int64_t until_ns = until->tv_sec * WP_NS_PER_S + until->tv_nsec;
 
     (void)cond;
+    waits_with = lock;
     NOTE("wait %lld ms\n",
          (long long)((until_ns - manual.now_mono_ns) / WP_NS_PER_MS));
+    assert_int_equal(pthread_mutex_trylock(lock), EBUSY);
     (void)pthread_mutex_unlock(lock);
     (void)sem_post(&waits);
     (void)sem_wait(&step);
@@ -137,7 +142,15 @@ __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
     (void)cond;
     NOTE("signal\n");
+    assert_int_equal(pthread_mutex_trylock(waits_with), EBUSY);
     return sem_post(&step);
+}
+
+int
+__wrap_pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t clock)
+{
+    NOTE("waits by the monotonic clock: %d\n", clock == CLOCK_MONOTONIC);
+    return __real_pthread_condattr_setclock(attr, clock);
 }
 
 int
