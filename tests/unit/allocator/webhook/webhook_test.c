@@ -634,6 +634,8 @@ test_a_body_is_answered(void **state)
     (void)state;
     memset(object, 0x5a, sizeof object);
     handler.init(handler.ctx, opened);
+    NOTE("# it ends at once\n");
+    handler.closed(opened);
     NOTE("# in two parts\n");
     data("one, ", 5);
     data("two", 3);
