@@ -121,7 +121,13 @@ ask(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
     return reply;
 }
 
-/* The script's number, or -1. */
+static enum wp_status
+not_expected(struct wp_err *err)
+{
+    return wp_err_set(err, WP_UNAVAILABLE, "redis: not the answer expected");
+}
+
+/* The script's number, or -1: err says why there is none. */
 static int64_t
 ask_number(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
            struct wp_str *args, uint32_t n, struct wp_err *err)
@@ -130,11 +136,10 @@ ask_number(struct wp_lease_redis *redis, struct wp_redis_pool *pool,
     int64_t number = -1;
 
     if (reply != NULL) {
-        if (reply->type == REDIS_REPLY_INTEGER) {
+        if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0) {
             number = reply->integer;
         } else {
-            (void)wp_err_set(err, WP_UNAVAILABLE,
-                             "redis: not the answer expected");
+            (void)not_expected(err);
         }
         freeReplyObject(reply);
     }
@@ -203,9 +208,7 @@ wp_lease_redis_begin_recovery(struct wp_lease_redis *redis,
     }
     if (reply != NULL) {
         freeReplyObject(reply);
-        status = status == WP_OK ? check_feed(redis, err)
-                                 : wp_err_set(err, status,
-                                              "redis: not the answer expected");
+        status = status == WP_OK ? check_feed(redis, err) : not_expected(err);
     }
     (void)pthread_mutex_unlock(&redis->admin_lock);
     return status;
@@ -280,7 +283,7 @@ assert_record(struct wp_lease_redis *redis,
                           "the record of '%s' in redis cannot be read",
                           record->sandbox);
     default:
-        return WP_UNAVAILABLE;
+        return result < 0 ? WP_UNAVAILABLE : not_expected(err);
     }
 }
 
@@ -332,7 +335,7 @@ ask_of_replica(struct wp_lease_redis *redis,
     case WP_RESULT_STALE:
         return not_closed(pool, err);
     default:
-        return WP_UNAVAILABLE;
+        return result < 0 ? WP_UNAVAILABLE : not_expected(err);
     }
 }
 
@@ -421,6 +424,6 @@ wp_lease_redis_open_generation(struct wp_lease_redis *redis,
             err, WP_PENDING,
             "other replicas have not restored what they know yet");
     default:
-        return WP_UNAVAILABLE;
+        return result < 0 ? WP_UNAVAILABLE : not_expected(err);
     }
 }
