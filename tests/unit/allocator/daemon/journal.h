@@ -1,0 +1,39 @@
+/* tests/unit/allocator/daemon/journal.h - what a part of the daemon does
+ * downwards, a line for each call, and what it logs, in one order. The calls
+ * are fakes of the test; each answers what the test has said, else WP_OK. */
+#ifndef WP_TESTS_UNIT_ALLOCATOR_DAEMON_JOURNAL_H
+#define WP_TESTS_UNIT_ALLOCATOR_DAEMON_JOURNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/base/compiler.h"
+#include "pool/base/status.h"
+
+/* Empty, nothing said, the clock at 100 s. For a test's setup. */
+int journal_begin(void **state);
+/* A line. */
+WP_PRINTF(1, 2)
+void journal(const char *fmt, ...);
+/* The journal is what golden/NAME.txt has; it is empty then. */
+void journal_is(const char *name);
+
+/* The next call of that name for which nothing was said yet is answered so. */
+void journal_say(const char *call, int64_t answer);
+/* Nothing is said any more. */
+void journal_forget(void);
+/* What was said to the call, and otherwise when that is used up. */
+int64_t journal_said(const char *call, int64_t otherwise);
+/* The same of a status, with a text in err when it is an error. */
+enum wp_status journal_status(const char *call, struct wp_err *err);
+
+/* The system's clock is the journal's: each reading is a microsecond later. */
+void journal_pass(int64_t ns);
+int64_t journal_now(void);
+
+/* calloc, malloc, realloc and strndup: the n-th from now on fails; 0: none. */
+void journal_no_memory(uint32_t n);
+/* Has it? */
+bool journal_was_full(void);
+
+#endif
