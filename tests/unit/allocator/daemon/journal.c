@@ -17,6 +17,7 @@
 enum {
     SAID_MAX = 256,
     CALL_MAX = 48,
+    THINGS_MAX = 64,
 };
 
 const struct wp_clock *__wrap_wp_clock_system(void);
@@ -35,6 +36,13 @@ static struct {
     int64_t answer;
 } said[SAID_MAX];
 static size_t n_said;
+static char places[THINGS_MAX];
+static struct {
+    const void *place;
+    char name[CALL_MAX];
+} things[THINGS_MAX];
+static size_t n_things;
+static size_t forget_from; /* SIZE_MAX: nothing is. */
 static int64_t now_ns;
 static uint32_t memory_left;
 static bool was_full;
@@ -46,6 +54,8 @@ journal_begin(void **state)
     lines.len = 0;
     lines.text[0] = '\0';
     n_said = 0;
+    n_things = 0;
+    forget_from = SIZE_MAX;
     now_ns = 100 * WP_NS_PER_S;
     memory_left = 0;
     was_full = false;
@@ -65,14 +75,21 @@ journal(const char *fmt, ...)
 }
 
 void
+journal_empty(void)
+{
+    lines.len = 0;
+    lines.text[0] = '\0';
+}
+
+void
 journal_is(const char *name)
 {
     char path[512];
 
     (void)snprintf(path, sizeof path, "%s/%s.txt", WP_TEST_GOLDEN, name);
     golden_compare(lines.text, path);
-    lines.len = 0;
-    lines.text[0] = '\0';
+    journal_empty();
+    forget_from = SIZE_MAX;
     assert_int_equal(n_said, 0); /* Each answer was asked for. */
 }
 
@@ -110,9 +127,49 @@ journal_status(const char *call, struct wp_err *err)
     enum wp_status status = (enum wp_status)journal_said(call, WP_OK);
 
     if (status != WP_OK && status != WP_PENDING) {
+        if (forget_from != SIZE_MAX) {
+            lines.len = forget_from;
+        }
         return wp_err_set(err, status, "%s: %s", call, wp_status_text(status));
     }
     return status;
+}
+
+void
+journal_only_after_errors(void)
+{
+    forget_from = lines.len;
+}
+
+void *
+journal_thing(const char *name)
+{
+    for (size_t i = 0; i < n_things; i++) {
+        if (strcmp(things[i].name, name) == 0) {
+            return &places[i];
+        }
+    }
+    journal_know(&places[n_things], name);
+    return &places[n_things - 1];
+}
+
+void
+journal_know(const void *thing, const char *name)
+{
+    assert_true(n_things < THINGS_MAX && strlen(name) < CALL_MAX);
+    things[n_things].place = thing;
+    (void)snprintf(things[n_things++].name, CALL_MAX, "%s", name);
+}
+
+const char *
+journal_name(const void *thing)
+{
+    for (size_t i = 0; i < n_things; i++) {
+        if (things[i].place == thing) {
+            return things[i].name;
+        }
+    }
+    return thing == NULL ? "none" : "?";
 }
 
 static int64_t

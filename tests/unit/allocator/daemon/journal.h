@@ -15,17 +15,28 @@ int journal_begin(void **state);
 /* A line. */
 WP_PRINTF(1, 2)
 void journal(const char *fmt, ...);
+/* It has no lines yet. */
+void journal_empty(void);
 /* The journal is what golden/NAME.txt has; it is empty then. */
 void journal_is(const char *name);
 
 /* The next call of that name for which nothing was said yet is answered so. */
 void journal_say(const char *call, int64_t answer);
+/* From now on journal_status forgets, before an error, the lines since now. */
+void journal_only_after_errors(void);
 /* Nothing is said any more. */
 void journal_forget(void);
 /* What was said to the call, and otherwise when that is used up. */
 int64_t journal_said(const char *call, int64_t otherwise);
 /* The same of a status, with a text in err when it is an error. */
 enum wp_status journal_status(const char *call, struct wp_err *err);
+
+/* A part that is not there but for its name: the same for the same name. */
+void *journal_thing(const char *name);
+/* The thing is known by that name from now on, in this test. */
+void journal_know(const void *thing, const char *name);
+/* The name of what journal_thing or journal_know has named; "none" of NULL. */
+const char *journal_name(const void *thing);
 
 /* The system's clock is the journal's: each reading is a microsecond later. */
 void journal_pass(int64_t ns);
