@@ -44,6 +44,7 @@ static struct {
 static size_t n_things;
 static size_t forget_from; /* SIZE_MAX: nothing is. */
 static int64_t now_ns;
+static int64_t tick_ns;
 static uint32_t memory_left;
 static bool was_full;
 
@@ -57,6 +58,7 @@ journal_begin(void **state)
     n_things = 0;
     forget_from = SIZE_MAX;
     now_ns = 100 * WP_NS_PER_S;
+    tick_ns = WP_NS_PER_US;
     memory_left = 0;
     was_full = false;
     return 0;
@@ -176,8 +178,14 @@ static int64_t
 read_clock(const struct wp_clock *clock)
 {
     (void)clock;
-    now_ns += WP_NS_PER_US;
+    now_ns += tick_ns;
     return now_ns;
+}
+
+void
+journal_tick(int64_t ns)
+{
+    tick_ns = ns;
 }
 
 void

@@ -38,7 +38,9 @@ void journal_know(const void *thing, const char *name);
 /* The name of what journal_thing or journal_know has named; "none" of NULL. */
 const char *journal_name(const void *thing);
 
-/* The system's clock is the journal's: each reading is a microsecond later. */
+/* The system's clock is the journal's: each reading is a microsecond later, or
+ * so much. */
+void journal_tick(int64_t ns);
 void journal_pass(int64_t ns);
 int64_t journal_now(void);
 
