@@ -29,8 +29,18 @@ int __wrap_pthread_cond_signal(pthread_cond_t *cond);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
                                   const struct timespec *until);
-int __wrap_pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t id);
-int __real_pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t id);
+int __wrap_pthread_mutex_init(pthread_mutex_t *lock,
+                              const pthread_mutexattr_t *attr);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_cond_init(pthread_cond_t *cond,
+                             const pthread_condattr_t *attr);
+int __real_pthread_mutex_init(pthread_mutex_t *lock,
+                              const pthread_mutexattr_t *attr);
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __real_pthread_cond_init(pthread_cond_t *cond,
+                             const pthread_condattr_t *attr);
 void __wrap_wp_loop_call(struct wp_loop *loop, void (*call)(void *ctx),
                          void *ctx);
 void __wrap_wp_control_wake(struct wp_control *control);
@@ -89,6 +99,8 @@ static char things[4]; /* What the core is made of; only their places. */
 static void *(*thread_run)(void *);
 static void *thread_arg;
 static const step *next;
+static bool is_held; /* The lock, of which there is one. */
+static uint32_t inits;
 
 /* --- The thread --- */
 
@@ -126,15 +138,44 @@ int
 __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
     (void)cond;
+    assert_true(is_held);
     journal("signal");
     return 0;
 }
 
 int
-__wrap_pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t id)
+__wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr)
 {
+    clockid_t id;
+
+    assert_int_equal(pthread_condattr_getclock(attr, &id), 0);
     assert_int_equal(id, CLOCK_MONOTONIC);
-    return __real_pthread_condattr_setclock(attr, id);
+    inits++;
+    return __real_pthread_cond_init(cond, attr);
+}
+
+int
+__wrap_pthread_mutex_init(pthread_mutex_t *lock,
+                          const pthread_mutexattr_t *attr)
+{
+    inits++;
+    return __real_pthread_mutex_init(lock, attr);
+}
+
+int
+__wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    assert_false(is_held);
+    is_held = true;
+    return __real_pthread_mutex_lock(lock);
+}
+
+int
+__wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    assert_true(is_held);
+    is_held = false;
+    return __real_pthread_mutex_unlock(lock);
 }
 
 static void
@@ -267,8 +308,9 @@ __wrap_wp_lease_redis_peers(struct wp_lease_redis *redis,
 
     assert_ptr_equal(redis, redis_of());
     journal("peers, at most %u: %u", max, n);
-    memset(peers, 0, max * sizeof *peers);
+    memset(peers, 0xff, max * sizeof *peers); /* Nobody looks there. */
     for (uint32_t i = 0; i < n && i < max; i++) {
+        memset(&peers[i], 0, sizeof peers[i]);
         peers[i].replica_id[7] = (uint8_t)(i + 1);
         peers[i].keeper = i == keeper;
     }
@@ -405,8 +447,10 @@ play(const step *steps)
 {
     struct wp_err err;
 
+    inits = 0;
     recovery = wp_recovery_create(&core, catch_up, things, pools, POOLS, &err);
     assert_non_null(recovery);
+    assert_int_equal(inits, 2);
     assert_int_equal(wp_recovery_start(recovery, redis_of(), &err), WP_OK);
     next = steps;
     assert_null(thread_run(thread_arg));
@@ -602,6 +646,30 @@ test_keeper_tells_refused_ones_again_after_what_has_ended(void **state)
     journal_say("keeper", true);
     play(steps);
     journal_is("recover_refused_keeper");
+}
+
+static void
+test_keeper_that_has_told_again_is_done(void **state)
+{
+    const step steps[] = {doubt_first, nothing, NULL};
+
+    (void)state;
+    journal_say("keeper", true);
+    journal_say("known", 1);
+    journal_say("assert", WP_ALREADY_EXISTS);
+    journal_say("known", 1);
+    play(steps);
+    journal_is("recover_refused_done");
+}
+
+static void
+test_pool_that_is_not_there_yet_is_not_in_doubt(void **state)
+{
+    const step steps[] = {doubt_new, grow, doubt_first, nothing, NULL};
+
+    (void)state;
+    play(steps);
+    journal_is("recover_not_yet");
 }
 
 static void
@@ -855,6 +923,9 @@ main(void)
         cmocka_unit_test_setup(test_keeper_takes_any_number_of_records, begin),
         cmocka_unit_test_setup(
             test_keeper_tells_refused_ones_again_after_what_has_ended, begin),
+        cmocka_unit_test_setup(test_keeper_that_has_told_again_is_done, begin),
+        cmocka_unit_test_setup(test_pool_that_is_not_there_yet_is_not_in_doubt,
+                               begin),
         cmocka_unit_test_setup(
             test_follower_tells_refused_ones_again_after_the_keeper, begin),
         cmocka_unit_test_setup(
