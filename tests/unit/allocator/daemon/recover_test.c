@@ -507,11 +507,12 @@ nothing(void)
     journal("- nothing happens");
 }
 
+/* With the two waits before and after it. */
 static void
-five_seconds(void)
+five_seconds_in_all(void)
 {
-    journal("- 5 seconds pass");
-    journal_pass(5 * WP_NS_PER_S);
+    journal("- 5 seconds are over");
+    journal_pass(5 * WP_NS_PER_S - 100 * WP_NS_PER_MS);
 }
 
 static void
@@ -533,6 +534,20 @@ test_pool_in_doubt_is_restored_and_opened(void **state)
     journal_say("known", 1);
     play(steps);
     journal_is("recover_whole");
+}
+
+static void
+test_pool_that_goes_meanwhile_is_done(void **state)
+{
+    const step steps[] = {doubt_first, nothing, NULL};
+
+    (void)state;
+    journal_say("known", 2);
+    journal_say("cursor", 5);
+    journal_say("index", 3);
+    journal_say("index", NO_POOL);
+    play(steps);
+    journal_is("recover_pool_goes");
 }
 
 static void
@@ -700,9 +715,11 @@ test_follower_tells_refused_ones_again_after_the_keeper(void **state)
 static void
 test_without_a_keeper_refused_ones_wait_five_seconds(void **state)
 {
-    const step steps[] = {doubt_first, nothing, five_seconds, nothing, NULL};
+    const step steps[] = {
+        doubt_first, five_seconds_in_all, nothing, nothing, nothing, NULL};
 
     (void)state;
+    journal_tick(0);
     journal_say("known", 1);
     journal_say("assert", WP_ALREADY_EXISTS);
     journal_say("peers", 70); /* None of them is one. */
@@ -915,6 +932,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_pool_in_doubt_is_restored_and_opened,
                                begin),
+        cmocka_unit_test_setup(test_pool_that_goes_meanwhile_is_done, begin),
         cmocka_unit_test_setup(
             test_each_pool_is_restored_before_any_is_waited_for, begin),
         cmocka_unit_test_setup(test_what_fails_is_begun_again, begin),

@@ -596,6 +596,12 @@ test_target_that_a_scaler_or_a_hand_has_set_stays(void **state)
     spec->target = 3;
     reload();
     journal_is("reload_hand_target");
+    /* What holds is another one than what was given. */
+    stats->replicas = 5;
+    spec->target = 17;
+    spec->waiters_max = 77;
+    reload();
+    journal_is("reload_hand_other");
 }
 
 static void
