@@ -588,10 +588,8 @@ wp_daemon_create(const struct wp_conf *conf, int argc, char *const *argv,
     daemon->argc = argc;
     daemon->argv = argv;
     daemon->core.conf = conf;
-    atomic_init(&daemon->core.failed, false);
-    atomic_init(&daemon->core.stopping, false);
+    /* The other flags begin as 0. */
     atomic_init(&daemon->core.drain_grace_ns, -1);
-    atomic_init(&daemon->core.pool_job, NULL);
     wp_daemon_locks_init(&daemon->locks, conf->state_dir);
     for (size_t i = 0; i < WP_ARRAY_LEN(parts); i++) {
         if (parts[i].create(daemon, err) != WP_OK) {

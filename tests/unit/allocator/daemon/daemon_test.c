@@ -108,6 +108,24 @@ test_daemon_that_shares_a_directory_keeps_or_follows(void **state)
 }
 
 static void
+test_state_directory_may_have_the_longest_name(void **state)
+{
+    static char longest[WP_CONF_TEXT_MAX + 1];
+    struct wp_err err;
+    struct wp_daemon *daemon;
+
+    (void)state;
+    use(WP_CONF_BACKEND_LOCAL, WP_CONF_STORE_MEMORY);
+    memset(longest, 'd', sizeof longest - 1);
+    conf.state_dir = longest;
+    journal_say("geteuid", 1);
+    journal_say("backend", WP_UNAVAILABLE);
+    daemon = wp_daemon_create(&conf, 1, argv, &err);
+    assert_null(daemon);
+    journal_is("daemon_longest");
+}
+
+static void
 test_daemon_of_a_cluster(void **state)
 {
     (void)state;
@@ -390,6 +408,8 @@ main(void)
         cmocka_unit_test_setup(
             test_daemon_that_shares_a_directory_keeps_or_follows,
             journal_begin),
+        cmocka_unit_test_setup(test_state_directory_may_have_the_longest_name,
+                               journal_begin),
         cmocka_unit_test_setup(test_daemon_of_a_cluster, journal_begin),
         cmocka_unit_test_setup(
             test_what_was_made_is_destroyed_when_a_part_fails, journal_begin),

@@ -486,6 +486,13 @@ test_idle_ones_that_do_not_stay_are_waited_for(void **state)
         {"leave_rest_ready", WP_CONF_STOP_LEASED, {.ready = 1}},
         {"leave_rest_warming", WP_CONF_STOP_LEASED, {.warming = 1}},
         {"leave_rest_quarantined", WP_CONF_STOP_LEASED, {.quarantined = 1}},
+        {"leave_rest_ready", WP_CONF_STOP_LEASED, {.ready = 1, .warming = 1}},
+        {"leave_rest_ready",
+         WP_CONF_STOP_LEASED,
+         {.ready = 1, .quarantined = 1}},
+        {"leave_rest_warming",
+         WP_CONF_STOP_LEASED,
+         {.warming = 1, .quarantined = 1}},
         {"leave_rest_dying", WP_CONF_STOP_LEASED, {.dying = 1}},
         {"leave_rest_leased", WP_CONF_STOP_LEASED, {.leased = 2}},
         {"leave_all_ready", WP_CONF_STOP_ALL, {.ready = 1, .leased = 2}},
@@ -692,6 +699,31 @@ test_hurry_lasts(void **state)
     journal_is("leave_hurry_lasts");
 }
 
+/* Who follows anew, since the others have gone meanwhile, and was hurried. */
+static void
+test_hurry_leaves_no_grace_to_leases(void **state)
+{
+    static const char *const goldens[] = {
+        "leave_hurry_before", "leave_hurry_meanwhile", "leave_no_hurry"};
+
+    for (int i = 0; i < 3; i++) {
+        (void)begin(state);
+        share();
+        journal_say("others", 1);
+        changes = becomes_keeper;
+        now.stats[0].leased = 1;
+        if (i == 1) {
+            waits = 2; /* The signal comes with the keeper's end. */
+            journal_say("signal", 0);
+        }
+        if (i < 2) {
+            journal_say("signal", SIGTERM);
+        }
+        leave(true, 300 * WP_NS_PER_MS);
+        journal_is(goldens[i]);
+    }
+}
+
 int
 main(void)
 {
@@ -720,6 +752,7 @@ main(void)
                                begin),
         cmocka_unit_test_setup(test_one_that_failed_does_not_take_over, begin),
         cmocka_unit_test_setup(test_hurry_lasts, begin),
+        cmocka_unit_test_setup(test_hurry_leaves_no_grace_to_leases, begin),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

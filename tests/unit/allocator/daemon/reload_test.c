@@ -222,6 +222,18 @@ __wrap_wp_manifest_templates(const struct wp_manifest *of,
     return manifest.n_templates;
 }
 
+static void
+fill_spec(struct wp_pool_spec *spec, const char *ns, const char *name,
+          const char *tmpl)
+{
+    memset(spec, 0, sizeof *spec);
+    wp_pool_spec_init(spec);
+    (void)snprintf(spec->pool_namespace, sizeof spec->pool_namespace, "%s", ns);
+    (void)snprintf(spec->name, sizeof spec->name, "%s", name);
+    (void)snprintf(spec->template_name, sizeof spec->template_name, "%s", tmpl);
+    spec->target = 3;
+}
+
 /* --- The backend and the files --- */
 
 bool
@@ -244,6 +256,7 @@ __wrap_wp_daemon_backend_has_template(struct wp_daemon_backend *self,
                                       const struct wp_pool_spec *spec)
 {
     assert_ptr_equal(self, backend);
+    assert_true(spec < manifest.specs + manifest.n_specs);
     return manifest.usable[spec - manifest.specs];
 }
 
@@ -273,7 +286,14 @@ __wrap_wp_daemon_check_unneeded(const struct wp_conf *of,
                                 const struct wp_pool_spec *pool,
                                 struct wp_err *err)
 {
+    struct wp_pool_spec same;
+
     assert_ptr_equal(of, &conf);
+    fill_spec(&same, "blue", "a", "");
+    same.target = pool->target;
+    assert_int_equal(pool->target, 0);
+    assert_memory_equal(pool->egress, same.egress, sizeof same.egress);
+    assert_true(wp_scale_policy_eq(&pool->scale, &same.scale));
     journal("is %s/%s unneeded?", pool->pool_namespace, pool->name);
     return journal_status("unneeded", err);
 }
@@ -422,18 +442,6 @@ begin(void **state)
     return 0;
 }
 
-static void
-fill_spec(struct wp_pool_spec *spec, const char *ns, const char *name,
-          const char *tmpl)
-{
-    memset(spec, 0, sizeof *spec);
-    wp_pool_spec_init(spec);
-    (void)snprintf(spec->pool_namespace, sizeof spec->pool_namespace, "%s", ns);
-    (void)snprintf(spec->name, sizeof spec->name, "%s", name);
-    (void)snprintf(spec->template_name, sizeof spec->template_name, "%s", tmpl);
-    spec->target = 3;
-}
-
 /* The manifest has it. */
 static struct wp_pool_spec *
 wants(const char *ns, const char *name, const char *tmpl)
@@ -485,6 +493,8 @@ test_pools_come_and_go(void **state)
     (void)wants("blue", "b", "t");
     (void)wants("red", "b", "t");
     (void)wants("red", "gone", "u");
+    (void)wants("blue", "a", "t"); /* It had been there. */
+    manifest.n_specs--;
     journal_say("kept", false);
     reload();
     journal_is("reload_come_and_go");
@@ -620,6 +630,8 @@ test_idle_ones_of_a_former_template_retire(void **state)
     wants_template("blue", "t", false);
     wants_template("blue", "u", true);
     wants_template("red", "v", true);
+    wants_template("red", "u", true); /* It had been there. */
+    manifest.n_templates--;
     reload();
     journal_is("reload_retires");
 }
