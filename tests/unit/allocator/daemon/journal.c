@@ -67,7 +67,7 @@ journal_begin(void **state)
 void
 journal(const char *fmt, ...)
 {
-    char line[2048];
+    static char line[8192];
     va_list ap;
 
     va_start(ap, fmt);
