@@ -240,7 +240,6 @@ fill_config(struct wp_daemon_cluster *self, struct wp_cluster_config *out)
 
     wp_cluster_config_init(out);
     out->server = &self->server;
-    out->clock = wp_clock_system();
     out->controllers = controllers_of(conf);
     out->watch_ns = wp_conf_or_null(conf->watch_namespace);
     out->election_ns = wp_conf_or_null(conf->leader_election_namespace);
@@ -339,7 +338,6 @@ wp_daemon_cluster_create(struct wp_daemon_core *core, struct wp_err *err)
     self->core = core;
     self->shared = core->conf->lease_store == WP_CONF_STORE_REDIS;
     self->health = true; /* As servers begin. */
-    atomic_init(&self->leads, false);
     atomic_init(&self->serves, self->shared);
     make_identity(self);
     if (read_sandbox_key(self, err) != WP_OK ||
