@@ -31,6 +31,12 @@ enum {
     EGRESS_KEY = 0x33,
 };
 
+TOLD(wp_cluster_quiet, struct wp_cluster)
+TOLD(wp_control_wake, void)
+TOLD(wp_webhook_stop, struct wp_webhook)
+TOLD(wp_daemon_fail, struct wp_daemon_core)
+TOLD(wp_cluster_destroy, struct wp_cluster)
+TOLD(wp_webhook_destroy, struct wp_webhook)
 int __wrap_access(const char *path, int mode);
 char *__wrap_getenv(const char *variable);
 char *__real_getenv(const char *variable);
@@ -45,7 +51,6 @@ struct wp_backend __wrap_wp_cluster_backend(struct wp_cluster *of);
 struct wp_cluster *
 __wrap_wp_cluster_create(const struct wp_cluster_config *config,
                          struct wp_err *err);
-void __wrap_wp_cluster_destroy(struct wp_cluster *of);
 bool __wrap_wp_cluster_find_sandbox(const struct wp_cluster *of,
                                     struct wp_str ns, struct wp_str name,
                                     char out[WP_ENDPOINT_MAX + 1]);
@@ -53,15 +58,12 @@ bool __wrap_wp_cluster_make_claim(struct wp_cluster *of,
                                   struct wp_claim_make *make);
 void __wrap_wp_cluster_metrics(const struct wp_cluster *of,
                                struct evbuffer *out);
-void __wrap_wp_cluster_quiet(struct wp_cluster *of);
 bool __wrap_wp_cluster_refused(const struct wp_cluster *of);
 enum wp_status __wrap_wp_cluster_start(struct wp_cluster *of,
                                        const struct wp_cluster_core *with,
                                        struct wp_err *err);
 void __wrap_wp_cluster_stop(struct wp_cluster *of, int64_t timeout_ns);
 bool __wrap_wp_cluster_synced(const struct wp_cluster *of);
-void __wrap_wp_control_wake(void *ctx);
-void __wrap_wp_daemon_fail(struct wp_daemon_core *of);
 enum wp_status __wrap_wp_daemon_read_egress_key(const struct wp_conf *of,
                                                 uint8_t out[WP_EGRESS_KEY_LEN],
                                                 struct wp_err *err);
@@ -94,10 +96,8 @@ void __wrap_wp_token_key_derive(const uint8_t bytes[WP_TOKEN_KEY_LEN],
 const char *__wrap_wp_webhook_address(const struct wp_webhook *self);
 struct wp_webhook *__wrap_wp_webhook_create(const char *listen, const char *dir,
                                             struct wp_err *err);
-void __wrap_wp_webhook_destroy(struct wp_webhook *self);
 enum wp_status __wrap_wp_webhook_start(struct wp_webhook *self,
                                        struct wp_err *err);
-void __wrap_wp_webhook_stop(struct wp_webhook *self);
 enum wp_status __wrap_wp_webhook_use(struct wp_webhook *self, const char *cert,
                                      const char *key, struct wp_err *err);
 void __wrap_explicit_bzero(void *bytes, size_t n);
@@ -286,18 +286,6 @@ __wrap_wp_webhook_use(struct wp_webhook *self, const char *cert,
     return journal_status("use", err);
 }
 
-void
-__wrap_wp_webhook_stop(struct wp_webhook *self)
-{
-    journal("stop %s", journal_name(self));
-}
-
-void
-__wrap_wp_webhook_destroy(struct wp_webhook *self)
-{
-    journal("destroy webhook %s", journal_name(self));
-}
-
 /* --- The cluster --- */
 
 static void
@@ -370,21 +358,9 @@ __wrap_wp_cluster_start(struct wp_cluster *of,
 }
 
 void
-__wrap_wp_cluster_quiet(struct wp_cluster *of)
-{
-    journal("quiet %s", journal_name(of));
-}
-
-void
 __wrap_wp_cluster_stop(struct wp_cluster *of, int64_t timeout_ns)
 {
     journal("stop %s within %lld", journal_name(of), (long long)timeout_ns);
-}
-
-void
-__wrap_wp_cluster_destroy(struct wp_cluster *of)
-{
-    journal("destroy cluster %s", journal_name(of));
 }
 
 bool
@@ -446,18 +422,6 @@ __wrap_wp_cluster_make_claim(struct wp_cluster *of, struct wp_claim_make *make)
 }
 
 /* --- The rest of the daemon --- */
-
-void
-__wrap_wp_control_wake(void *ctx)
-{
-    journal("wake %s", journal_name(ctx));
-}
-
-void
-__wrap_wp_daemon_fail(struct wp_daemon_core *of)
-{
-    journal("%s fails", journal_name(of));
-}
 
 bool
 __wrap_wp_daemon_redis_is_read(struct wp_daemon_redis *redis)

@@ -26,25 +26,6 @@
 
 /* --- Parts that are only told of --- */
 
-/* A function that takes a part and answers nothing. */
-#define TOLD(name, type)                                                       \
-    void __wrap_##name(type *self);                                            \
-    void __wrap_##name(type *self)                                             \
-    {                                                                          \
-        journal("%s %s", #name, journal_name(self));                           \
-    }
-
-/* One that takes a part and may fail. */
-#define TRIED(name, type)                                                      \
-    enum wp_status __wrap_##name(type *self, struct wp_err *err);              \
-    enum wp_status __wrap_##name(type *self, struct wp_err *err)               \
-    {                                                                          \
-        enum wp_status status = journal_status(#name, err);                    \
-                                                                               \
-        journal("%s %s", #name, journal_name(self));                           \
-        return status;                                                         \
-    }
-
 TOLD(wp_control_destroy, struct wp_control)
 TOLD(wp_control_wake, void)
 TOLD(wp_daemon_backend_destroy, struct wp_daemon_backend)

@@ -49,4 +49,23 @@ void journal_no_memory(uint32_t n);
 /* Has it? */
 bool journal_was_full(void);
 
+/* A fake of a function that takes a part and answers nothing. */
+#define TOLD(name, type)                                                       \
+    void __wrap_##name(type *self);                                            \
+    void __wrap_##name(type *self)                                             \
+    {                                                                          \
+        journal("%s %s", #name, journal_name(self));                           \
+    }
+
+/* One that takes a part and may fail. */
+#define TRIED(name, type)                                                      \
+    enum wp_status __wrap_##name(type *self, struct wp_err *err);              \
+    enum wp_status __wrap_##name(type *self, struct wp_err *err)               \
+    {                                                                          \
+        enum wp_status status = journal_status(#name, err);                    \
+                                                                               \
+        journal("%s %s", #name, journal_name(self));                           \
+        return status;                                                         \
+    }
+
 #endif
