@@ -47,14 +47,14 @@ pause_for(int stop_fd, int ms)
  * they are? Then ALREADY_EXISTS. CANCELLED when the daemon stops before that is
  * known; stop_fd -1: it does not. */
 static enum wp_status
-check_alone(const struct wp_daemon_keeping *k, uint32_t missing, int stop_fd,
+check_alone(const struct wp_daemon_keeping *k, bool missing, int stop_fd,
             struct wp_err *err)
 {
     struct wp_daemon_redis *redis = wp_daemon_store_redis(k->store);
     const struct wp_conf *conf = k->core->conf;
     char host[WP_PEER_HOST_MAX + 1];
 
-    if (redis == NULL || missing == 0) {
+    if (redis == NULL || !missing) {
         return WP_OK;
     }
     /* What is missing here may be alive elsewhere. One heartbeat, and half of
@@ -87,12 +87,6 @@ begin_keeping(const struct wp_daemon_keeping *k, struct wp_err *err)
     return status;
 }
 
-static uint32_t
-missing_of(uint32_t restored, uint32_t adopted)
-{
-    return restored > adopted ? restored - adopted : 0;
-}
-
 enum wp_status
 wp_daemon_keep(const struct wp_daemon_keeping *k, uint32_t restored,
                struct wp_err *err)
@@ -102,7 +96,7 @@ wp_daemon_keep(const struct wp_daemon_keeping *k, uint32_t restored,
         k->backend, wp_daemon_store_port(k->store), &adopted, err);
 
     if (status == WP_OK) {
-        status = check_alone(k, missing_of(restored, adopted), -1, err);
+        status = check_alone(k, restored > adopted, -1, err);
     }
     return status == WP_OK ? begin_keeping(k, err) : status;
 }
@@ -148,8 +142,7 @@ take_over(const struct wp_daemon_follower *self, struct wp_err *err)
             k->backend, wp_daemon_store_port(k->store), &adopted, err);
     }
     if (status == WP_OK && self->has_locks) {
-        status = check_alone(k, missing_of(self->restored, adopted),
-                             self->stop_fd, err);
+        status = check_alone(k, self->restored > adopted, self->stop_fd, err);
     }
     if (status == WP_OK) {
         status = begin_keeping(k, err);

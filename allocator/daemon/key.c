@@ -46,6 +46,7 @@ write_key(const char *part, struct wp_err *err)
         (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
     }
     text[sizeof text - 2] = '\n';
+    errno = ENOSPC; /* A write that is cut short says nothing. */
     written = write(fd, text, sizeof text - 1) == (ssize_t)sizeof text - 1 &&
               fsync(fd) == 0;
     explicit_bzero(bytes, sizeof bytes);

@@ -89,6 +89,7 @@ wp_daemon_lock(struct wp_daemon_locks *locks, struct wp_err *err)
         (void)close(fd);
         return status;
     }
+    errno = ENOSPC; /* A write that is cut short says nothing. */
     if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)n, 0) != n) {
         enum wp_status status = wp_err_sys(
             err, WP_UNAVAILABLE, errno, "cannot write '%.160s'", locks->path);

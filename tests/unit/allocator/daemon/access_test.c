@@ -149,6 +149,11 @@ test_tokens_that_cannot_be_read_are_refused(void **state)
     read_all();
     journal_say("trigger_secret_file", WP_INVALID_ARGUMENT);
     read_all();
+    /* Settings that were not checked. */
+    set("identities: ['a=t', 'nobody']\nallowed_uids: [1, x, 2]\n");
+    read_all();
+    set("identities: []\n");
+    read_all();
     journal_is("access_refused");
 }
 

@@ -113,6 +113,9 @@ __wrap_open64(const char *path, int flags, ...)
             (flags & O_NOFOLLOW) != 0 ? " nofollow" : "",
             (flags & O_TRUNC) != 0 ? " truncate" : "", mode,
             failed != 0 ? "fails" : "ok");
+    if (failed == 0) {
+        errno = 0;
+    }
     return failed != 0 ? -1 : next_fd++;
 }
 
@@ -638,6 +641,8 @@ test_key_is_whole_or_not_there(void **state)
     journal_say("fsync", EIO);
     read_key();
     journal_say("close", EIO);
+    read_key();
+    journal_say("write", 64);
     read_key();
     journal_say("link", EACCES);
     read_key();

@@ -39,6 +39,20 @@ void __real__exit(int code);
 int __wrap_nanosleep(const struct timespec *ts, struct timespec *rest);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond);
+int __wrap_pthread_cond_init(pthread_cond_t *cond,
+                             const pthread_condattr_t *attr);
+int __real_pthread_cond_init(pthread_cond_t *cond,
+                             const pthread_condattr_t *attr);
+int __wrap_pthread_mutex_init(pthread_mutex_t *lock,
+                              const pthread_mutexattr_t *attr);
+int __real_pthread_mutex_init(pthread_mutex_t *lock,
+                              const pthread_mutexattr_t *attr);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+void __wrap_wp_pool_spec_init(struct wp_pool_spec *spec);
+void __real_wp_pool_spec_init(struct wp_pool_spec *spec);
 int __wrap_sigpending(sigset_t *set);
 void __wrap_explicit_bzero(void *bytes, size_t n);
 enum wp_status __wrap_wp_conf_budgets(const struct wp_conf *of,
@@ -94,6 +108,7 @@ static struct wp_pool_spec specs[2];
 static size_t n_specs;
 static jmp_buf left; /* Where the daemon's end leads, while one is expected. */
 static bool may_leave;
+static bool is_held; /* The lock of a question to the store. */
 static struct wp_lease_op *pending;
 static struct wp_lease_record records[RECORDS_MAX];
 static uint32_t n_records;
@@ -142,8 +157,40 @@ int
 __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
     (void)cond;
+    assert_true(is_held);
     journal("signal");
     return 0;
+}
+
+int
+__wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr)
+{
+    journal("a condition");
+    return __real_pthread_cond_init(cond, attr);
+}
+
+int
+__wrap_pthread_mutex_init(pthread_mutex_t *lock,
+                          const pthread_mutexattr_t *attr)
+{
+    journal("a lock");
+    return __real_pthread_mutex_init(lock, attr);
+}
+
+int
+__wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    assert_false(is_held);
+    is_held = true;
+    return __real_pthread_mutex_lock(lock);
+}
+
+int
+__wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    assert_true(is_held);
+    is_held = false;
+    return __real_pthread_mutex_unlock(lock);
 }
 
 int
@@ -307,6 +354,14 @@ __wrap_wp_pools_index(const struct wp_pools *of, struct wp_str pool_namespace,
     journal("  index of %.*s/%.*s: %lld", (int)pool_namespace.len,
             pool_namespace.ptr, (int)name.len, name.ptr, (long long)index);
     return index < 0 ? UINT32_MAX : (uint32_t)index;
+}
+
+/* What the target is then is nobody's promise. */
+void
+__wrap_wp_pool_spec_init(struct wp_pool_spec *spec)
+{
+    __real_wp_pool_spec_init(spec);
+    spec->target = 99;
 }
 
 void
