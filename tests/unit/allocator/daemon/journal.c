@@ -84,6 +84,17 @@ journal_empty(void)
 }
 
 void
+journal_without(const char *text)
+{
+    size_t n = strlen(text);
+
+    for (char *at = lines.text; (at = strstr(at, text)) != NULL;) {
+        memmove(at, at + n, strlen(at + n) + 1);
+        lines.len -= n;
+    }
+}
+
+void
 journal_is(const char *name)
 {
     char path[512];

@@ -15,6 +15,8 @@ int journal_begin(void **state);
 /* A line. */
 WP_PRINTF(1, 2)
 void journal(const char *fmt, ...);
+/* Takes a text out, wherever it is. */
+void journal_without(const char *text);
 /* It has no lines yet. */
 void journal_empty(void);
 /* The journal is what golden/NAME.txt has; it is empty then. */
