@@ -334,7 +334,6 @@ wp_daemon_leave(struct wp_daemon_leaving *l, bool ends, int64_t lease_grace_ns,
     quit(l);
     ends = asked && !l->succeeded;
     wp_daemon_notify("STOPPING=1");
-    *leaves_ready = !ends;
     wp_daemon_servers_refuse(l->servers);
     wp_daemon_cluster_quiet(l->cluster);
     if (ends && !may_keep(l)) {

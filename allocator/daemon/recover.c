@@ -246,7 +246,8 @@ restore_again(struct wp_recovery *recovery,
     return assert_all(recovery, pool, NULL, err);
 }
 
-/* *refused: some are to be restored again once the keeper has ended. */
+/* *refused, false before: some are to be restored again once the keeper has
+ * ended. */
 static enum wp_status
 restore(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
         bool *refused, struct wp_err *err)
@@ -254,7 +255,6 @@ restore(struct wp_recovery *recovery, const struct wp_lease_redis_pool *pool,
     enum wp_status status =
         wp_lease_redis_begin_recovery(recovery->redis, pool, err);
 
-    *refused = false;
     if (status == WP_OK) {
         status = assert_all(recovery, pool, refused, err);
     }
@@ -365,7 +365,7 @@ step(struct wp_recovery *recovery, uint32_t i)
     const struct wp_lease_redis_pool *pool = &recovery->pools[i];
     struct wp_err err = {.msg = ""};
     enum wp_status status;
-    bool refused;
+    bool refused = false;
 
     take_doubt(recovery, i);
     if (state->phase == RESTORED && state->left_begun != left(recovery)) {

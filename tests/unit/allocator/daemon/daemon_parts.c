@@ -46,11 +46,8 @@ TOLD(wp_pools_destroy, struct wp_pools)
 TOLD(wp_pools_hold_unseen, struct wp_pools)
 TOLD(wp_services_destroy, struct wp_services)
 TOLD(wp_signer_destroy, struct wp_signer)
-TOLD(wp_daemon_unlock, struct wp_daemon_locks)
 TOLD(wp_daemon_shape_close, struct wp_daemon_core)
 TRIED(wp_daemon_backend_probe, const struct wp_daemon_backend)
-TRIED(wp_daemon_lock, struct wp_daemon_locks)
-TRIED(wp_daemon_locks_join, struct wp_daemon_locks)
 TRIED(wp_daemon_redis_follow, struct wp_daemon_redis)
 TRIED(wp_daemon_redis_note_pools, const struct wp_daemon_redis)
 TRIED(wp_daemon_servers_start, struct wp_daemon_servers)
@@ -100,6 +97,11 @@ __wrap_wp_daemon_keep_later(const struct wp_daemon_keeping *keeping,
                             uint32_t restored, struct wp_err *err);
 bool __wrap_wp_daemon_leave(struct wp_daemon_leaving *leaving, bool ends,
                             int64_t lease_grace_ns, bool *leaves_ready);
+enum wp_status __wrap_wp_daemon_lock(struct wp_daemon_locks *locks,
+                                     struct wp_err *err);
+enum wp_status __wrap_wp_daemon_locks_join(struct wp_daemon_locks *locks,
+                                           struct wp_err *err);
+void __wrap_wp_daemon_unlock(struct wp_daemon_locks *locks);
 enum wp_status __wrap_wp_daemon_lock_shared(struct wp_daemon_locks *locks,
                                             bool *follows, struct wp_err *err);
 enum wp_status __wrap_wp_daemon_make_dir(const char *path, uint32_t mode,
@@ -280,6 +282,29 @@ __wrap_wp_daemon_check_passable(const char *path, struct wp_err *err)
 }
 
 enum wp_status
+__wrap_wp_daemon_lock(struct wp_daemon_locks *locks, struct wp_err *err)
+{
+    assert_string_equal(locks->dir, conf.state_dir);
+    journal("lock the state directory");
+    return journal_status("wp_daemon_lock", err);
+}
+
+enum wp_status
+__wrap_wp_daemon_locks_join(struct wp_daemon_locks *locks, struct wp_err *err)
+{
+    assert_string_equal(locks->dir, conf.state_dir);
+    journal("join those that stay");
+    return journal_status("wp_daemon_locks_join", err);
+}
+
+void
+__wrap_wp_daemon_unlock(struct wp_daemon_locks *locks)
+{
+    assert_string_equal(locks->dir, conf.state_dir);
+    journal("unlock");
+}
+
+enum wp_status
 __wrap_wp_daemon_lock_shared(struct wp_daemon_locks *locks, bool *follows,
                              struct wp_err *err)
 {
@@ -318,11 +343,6 @@ __wrap_wp_signer_create(const struct wp_signer_config *config,
     struct wp_signer *signer = made("signer", "the signer", err);
 
     assert_ptr_equal(config->clock, wp_clock_system());
-    if (config->dir != NULL && strlen(config->dir) > 1000) {
-        journal("signer: keys in a directory of %zu bytes",
-                strlen(config->dir));
-        return signer;
-    }
     journal("signer: keys in %s, issuer %s, %lld ns, turn %lld ns",
             config->dir != NULL ? config->dir : "no directory", config->issuer,
             (long long)config->ttl_ns, (long long)config->key_turn_ns);

@@ -116,13 +116,13 @@ __wrap_open64(const char *path, int flags, ...)
     if (failed == 0) {
         errno = 0;
     }
-    return failed != 0 ? -1 : next_fd++;
+    return failed != 0 ? -1 : (int)journal_said("open fd", next_fd++);
 }
 
 int
 __wrap_close(int fd)
 {
-    if (fd >= 0 && fd < FIRST_FD) {
+    if (fd > 0 && fd < FIRST_FD) {
         return __real_close(fd);
     }
     journal("close %d", fd);
@@ -215,7 +215,7 @@ __wrap_pread64(int fd, void *bytes, size_t n, off_t offset)
     size_t have = strlen(pid_file);
 
     assert_int_equal(offset, 0);
-    assert_in_range(fd, FIRST_FD, next_fd);
+    assert_true(fd == 0 || fd >= FIRST_FD);
     memcpy(bytes, pid_file, have < n ? have : n);
     return result("pread") != 0 ? -1 : (ssize_t)(have < n ? have : n);
 }
@@ -258,7 +258,7 @@ __wrap_fcntl64(int fd, int cmd, ...)
     va_start(ap, cmd);
     lock = va_arg(ap, struct flock *);
     va_end(ap);
-    assert_in_range(fd, FIRST_FD, next_fd);
+    assert_true(fd == 0 || fd >= FIRST_FD);
     assert_int_equal(lock->l_whence, SEEK_SET);
     assert_int_equal(lock->l_pid, 0);
     tried++;
@@ -312,7 +312,7 @@ __wrap_wp_lock_take(const char *state_dir, int *fd, struct wp_err *err)
 
     journal("take lock of %s", state_dir);
     if (status == WP_OK) {
-        *fd = next_fd++;
+        *fd = (int)journal_said("take fd", next_fd++);
     }
     return status;
 }
@@ -503,6 +503,8 @@ test_shared_directory_has_both_locks_or_none(void **state)
     wp_daemon_unlock_backend(&locks);
     wp_daemon_unlock_backend(&locks);
     wp_daemon_unlock(&locks);
+    lock_shared();
+    wp_daemon_unlock(&locks); /* Both. */
     journal_is("locks_shared");
 }
 
@@ -550,6 +552,26 @@ test_those_that_stay_have_a_place_each(void **state)
     journal_say("open", EACCES);
     join();
     journal_is("locks_places");
+}
+
+/* Where nothing is open the first descriptor is 0. */
+static void
+test_lowest_descriptor_is_one_like_others(void **state)
+{
+    (void)state;
+    journal_say("open fd", 0);
+    lock_shared();
+    wp_daemon_unlock(&locks);
+    journal_say("take fd", 0);
+    lock_shared();
+    wp_daemon_unlock(&locks);
+    journal_say("open fd", 0);
+    join();
+    taken[9] = true;
+    journal("others: %u", wp_daemon_locks_others(&locks));
+    wp_daemon_locks_quit(&locks);
+    wp_daemon_unlock(&locks);
+    journal_is("locks_lowest");
 }
 
 /* --- Keys --- */
@@ -605,6 +627,20 @@ test_key_is_read_made_or_random(void **state)
     conf.token_key_file = named;
     read_key();
     journal_is("key_where");
+}
+
+static void
+test_key_may_have_the_longest_path_and_the_lowest_descriptor(void **state)
+{
+    static char longest[WP_CONF_TEXT_MAX + 1];
+
+    (void)state;
+    memset(longest, 'd', sizeof longest - 1);
+    conf.state_dir = longest;
+    journal_say("open fd", 0);
+    read_key();
+    journal_without(longest);
+    journal_is("key_longest");
 }
 
 static void
@@ -689,6 +725,11 @@ main(void)
         cmocka_unit_test_setup(test_shared_directory_has_both_locks_or_none,
                                begin),
         cmocka_unit_test_setup(test_those_that_stay_have_a_place_each, begin),
+        cmocka_unit_test_setup(test_lowest_descriptor_is_one_like_others,
+                               begin),
+        cmocka_unit_test_setup(
+            test_key_may_have_the_longest_path_and_the_lowest_descriptor,
+            begin_keys),
         cmocka_unit_test_setup(test_key_is_read_made_or_random, begin_keys),
         cmocka_unit_test_setup(test_key_that_is_none_is_refused, begin_keys),
         cmocka_unit_test_setup(test_key_is_whole_or_not_there, begin_keys),

@@ -42,6 +42,7 @@ static struct {
     char name[CALL_MAX];
 } things[THINGS_MAX];
 static size_t n_things;
+static size_t n_places;
 static size_t forget_from; /* SIZE_MAX: nothing is. */
 static int64_t now_ns;
 static int64_t tick_ns;
@@ -56,6 +57,7 @@ journal_begin(void **state)
     lines.text[0] = '\0';
     n_said = 0;
     n_things = 0;
+    n_places = 0;
     forget_from = SIZE_MAX;
     now_ns = 100 * WP_NS_PER_S;
     tick_ns = WP_NS_PER_US;
@@ -67,7 +69,7 @@ journal_begin(void **state)
 void
 journal(const char *fmt, ...)
 {
-    static char line[8192];
+    static char line[16384];
     va_list ap;
 
     va_start(ap, fmt);
@@ -159,16 +161,26 @@ journal_thing(const char *name)
 {
     for (size_t i = 0; i < n_things; i++) {
         if (strcmp(things[i].name, name) == 0) {
-            return &places[i];
+            return (void *)(uintptr_t)things[i].place;
         }
     }
-    journal_know(&places[n_things], name);
-    return &places[n_things - 1];
+    assert_true(n_places < THINGS_MAX);
+    journal_know(&places[n_places], name);
+    return &places[n_places++];
 }
 
+/* A place that is used again has its new name only, and the other way round. */
 void
 journal_know(const void *thing, const char *name)
 {
+    for (size_t i = 0; i < n_things;) {
+        if (things[i].place == thing || strcmp(things[i].name, name) == 0) {
+            memmove(&things[i], &things[i + 1],
+                    (--n_things - i) * sizeof *things);
+        } else {
+            i++;
+        }
+    }
     assert_true(n_things < THINGS_MAX && strlen(name) < CALL_MAX);
     things[n_things].place = thing;
     (void)snprintf(things[n_things++].name, CALL_MAX, "%s", name);

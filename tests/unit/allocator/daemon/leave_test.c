@@ -724,6 +724,34 @@ test_hurry_leaves_no_grace_to_leases(void **state)
     }
 }
 
+static void
+leases_last(uint32_t n)
+{
+    now.keeper = true;
+    now.stats[0].leased = n < 100 ? 1 : 0;
+}
+
+/* What leases take, who came late to end them, is not taken from the rest. */
+static void
+test_leases_take_nothing_from_the_rest(void **state)
+{
+    (void)state;
+    share();
+    now.keeper = true;
+    now.quiet = false;
+    journal_say("others", 1);
+    changes = leases_last;
+    now.stats[0].leased = 1;
+    journal_say("time passes", 0); /* The answers'. */
+    journal_say("time passes", 3 * WP_NS_PER_S);
+    waits = 97;
+    journal_say("time passes", WP_NS_PER_S);
+    journal_say("time passes", 15 * WP_NS_PER_S - 1);
+    journal_say("time passes", 1);
+    leave(true, 10 * WP_NS_PER_S);
+    journal_is("leave_late_grace");
+}
+
 int
 main(void)
 {
@@ -752,6 +780,7 @@ main(void)
                                begin),
         cmocka_unit_test_setup(test_one_that_failed_does_not_take_over, begin),
         cmocka_unit_test_setup(test_hurry_lasts, begin),
+        cmocka_unit_test_setup(test_leases_take_nothing_from_the_rest, begin),
         cmocka_unit_test_setup(test_hurry_leaves_no_grace_to_leases, begin),
     };
 

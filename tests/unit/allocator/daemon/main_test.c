@@ -35,6 +35,8 @@ int __wrap_main(void);
 int __real_main(int argc, char **argv);
 int __wrap_fflush(FILE *file);
 int __real_fflush(FILE *file);
+int __wrap_puts(const char *text);
+int __real_puts(const char *text);
 int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *old);
 __sighandler_t __wrap_signal(int sig, __sighandler_t handler);
 void __wrap_explicit_bzero(void *bytes, size_t n);
@@ -87,6 +89,13 @@ __wrap_fflush(FILE *file)
 {
     (void)__real_fflush(file);
     return is_told && journal_said("flush", true) == 0 ? EOF : 0;
+}
+
+/* Any number that is not negative means success. */
+int
+__wrap_puts(const char *text)
+{
+    return __real_puts(text) < 0 ? EOF : (int)journal_said("puts", 0);
 }
 
 int
@@ -401,6 +410,8 @@ test_key_of_a_namespace_is_printed(void **state)
     journal_say("key", WP_PERMISSION_DENIED);
     run();
     journal_say("flush", false);
+    run();
+    journal_say("puts", EOF);
     run();
     conf.egress_key_of = "Blue";
     run();

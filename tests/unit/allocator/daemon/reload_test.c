@@ -22,7 +22,7 @@
 #include "tests/unit/allocator/daemon/journal.h"
 
 enum {
-    SPECS_MAX = 4,
+    SPECS_MAX = 6,
     POOLS_MAX = 5,
 };
 
