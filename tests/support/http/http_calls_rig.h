@@ -13,7 +13,7 @@
 
 enum {
     RIG_REQS = 8,
-    RIG_POOLS = 4,
+    RIG_POOLS = 6,
     RIG_ASKED = 16, /* Claims that the pools may have at once. */
 };
 

@@ -19,6 +19,11 @@
 #define SANDBOX " /api/sessions/s1/sandbox?user_id=ann"
 #define MORE(query) SANDBOX "&" query " HTTP/1.1\r\n"
 #define PLAIN SANDBOX " HTTP/1.1\r\n"
+#define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define N9 "namespace"
+#define N63 N9 N9 N9 N9 N9 N9 N9
+#define P9 "pool-name"
+#define P54 P9 P9 P9 P9 P9 P9
 #define HOST "Host: pool.example:8443\r\n"
 
 static struct wp_sessions_config config;
@@ -53,6 +58,7 @@ begin(void **state)
     (void)snprintf(there.pool_namespace, sizeof there.pool_namespace, "kept");
     (void)snprintf(there.pool, sizeof there.pool, "ruby");
     (void)snprintf(there.sandbox, sizeof there.sandbox, "box-of-info");
+    (void)snprintf(there.claim_id, sizeof there.claim_id, "of-info");
     (void)snprintf(there.endpoint, sizeof there.endpoint, "10.0.0.2:80");
     return 0;
 }
@@ -148,6 +154,17 @@ test_a_session_gets_a_sandbox(void **state)
     rig_claimed(rig.claim, WP_OK);
     rig_run_tick();
     rig.channel_full = false;
+    again("answers are looked for all the time");
+    (void)ask("a", "POST" PLAIN);
+    rig_run_tick();
+    rig.reason = "it ends";
+    rig.claim_status = WP_ABORTED;
+    (void)ask("b", "POST" PLAIN);
+    rig.claim_status = WP_OK;
+    rig_run_tick();
+    rig_run_tick();
+    rig_claimed(rig.claims[0], WP_OK);
+    rig_turn();
     again("hosts that are none");
     rig.claim_status = WP_OK;
     (void)ask("a", "POST" PLAIN "Host: a/b\r\n");
@@ -177,16 +194,19 @@ put_token(void *ctx, const struct wp_claim_info *info,
           char out[WP_SANDBOX_TOKEN_TEXT + 1])
 {
     assert_ptr_equal(ctx, &config);
-    rig_say("token of %s/%s %s at %s, slot %u.%u", info->pool_namespace,
-            info->pool, info->sandbox, info->endpoint, info->ref.index,
-            info->ref.generation);
+    rig_say("token of %s/%s %s at %s, slot %u.%u claim '%s'",
+            info->pool_namespace, info->pool, info->sandbox, info->endpoint,
+            info->ref.index, info->ref.generation, info->claim_id);
     (void)snprintf(out, WP_SANDBOX_TOKEN_TEXT + 1, "%s",
-                   strcmp(info->sandbox, "box-of-grant") == 0 ? "opens" : "");
+                   strcmp(info->sandbox, "box-of-grant") == 0 ? TOKEN : "");
 }
 
 static void
 test_a_client_is_told_where_its_sandbox_is(void **state)
 {
+    /* With the path, as long as it may be. */
+    char url[1024 - 4 + 1] = "";
+
     (void)state;
     rig.claim_status = WP_OK;
     config.url = "https://pools";
@@ -205,6 +225,18 @@ test_a_client_is_told_where_its_sandbox_is(void **state)
     rig.claim_status = WP_ALREADY_EXISTS;
     rig.info = &there;
     (void)ask("d", "GET" PLAIN HOST);
+    rig.claim_status = WP_OK;
+    rig.replayed = true;
+    (void)ask("e", "GET" PLAIN HOST);
+    there.waiting = true;
+    (void)ask("f", "GET" PLAIN HOST);
+    wp_sessions_destroy(sessions);
+    there.waiting = false;
+    memset(url, 'u', sizeof url - 1);
+    config.url = url;
+    config.direct = false;
+    open_all();
+    (void)ask("g", "GET" PLAIN HOST);
     end("where");
 }
 
@@ -547,8 +579,10 @@ test_a_session_chooses_its_pool(void **state)
     (void)state;
     name_pool(0, "default", "one", "t1", 0);
     name_pool(1, "things", "two", "t1", 0);
-    name_pool(2, "things", "three", "t1", 2);
+    name_pool(2, "things", P54, "t1", 2);
     name_pool(3, "things", "four", "t1", 3);
+    name_pool(4, "things", "five", "coder-sandbox", 0);
+    name_pool(5, "default", "six", "coder-sandbox", 0);
     rig.claim_status = WP_OK;
     for (size_t i = 0; i < WP_ARRAY_LEN(pools); i++) {
         config.pool = pools[i];
@@ -562,11 +596,21 @@ test_a_session_chooses_its_pool(void **state)
         ask_of("POST" MORE("template=t1&namespace=things"), "");
         ask_of("POST" MORE("template=t2"), "");
         ask_of("POST" PLAIN, "{\"pool\": \"mine\", \"namespace\": \"n\"}");
-        ask_of("POST" PLAIN "X-Agent-Name: things/t1\r\n", "");
-        ask_of("POST" PLAIN "X-Agent-Name: t1\r\n", "");
-        ask_of("POST" PLAIN "X-Agent-Name: things/t2\r\n", "");
+        ask_of("POST" PLAIN "X-Agent-Name: things/coder\r\n", "");
+        ask_of("POST" PLAIN "X-Agent-Name: coder\r\n", "");
+        ask_of("POST" PLAIN "X-Agent-Name: others/coder\r\n", "");
         wp_sessions_destroy(sessions);
     }
+    config.pool = N63 "/" P54;
+    open_all();
+    rig_say("# names as long as they may be");
+    ask_of("POST" PLAIN, "");
+    wp_sessions_destroy(sessions);
+    config.pool = N63 "n/" P54;
+    open_all();
+    rig_say("# a namespace that is too long");
+    ask_of("POST" PLAIN, "");
+    wp_sessions_destroy(sessions);
     rig_say("# pools that are gone, or have nothing ready");
     open_all();
     rig.pools[2].removed = true;
@@ -626,6 +670,17 @@ test_the_end_waits_for_the_pools(void **state)
     wp_sessions_destroy(sessions);
     assert_int_equal(rig.naps, 3);
     wp_sessions_destroy(NULL);
+
+    again("they have just answered");
+    rig.nap = NULL;
+    rig.naps = 0;
+    open_all();
+    leave(ask("a", "POST" PLAIN));
+    rig.channel_full = true;
+    rig_claimed(rig.claim, WP_OK);
+    rig.channel_full = false;
+    wp_sessions_destroy(sessions);
+    assert_int_equal(rig.naps, 0);
 
     again("they never answer");
     rig.nap = NULL;
