@@ -203,6 +203,28 @@ fill(struct wp_claim *claim, enum wp_status status)
     }
 }
 
+/* All but the request itself, as the pools want it. */
+static void
+assert_rest_is_zero(const struct wp_claim *claim)
+{
+    static const struct wp_claim zero;
+    struct wp_claim rest;
+
+    memcpy(&rest, claim, sizeof rest);
+    rest.pool_namespace = zero.pool_namespace;
+    rest.pool = zero.pool;
+    rest.claim_id = zero.claim_id;
+    rest.tenant = zero.tenant;
+    rest.ttl_ns = 0;
+    rest.wait_ns = 0;
+    rest.lasting = false;
+    rest.n_after = 0;
+    rest.binding = 0;
+    rest.done = NULL;
+    rest.ctx = NULL;
+    assert_memory_equal(&rest, &zero, sizeof zero);
+}
+
 WRAP(enum wp_status, wp_pools_claim, struct wp_pools *pools,
      struct wp_claim *claim)
 {
@@ -216,6 +238,7 @@ WRAP(enum wp_status, wp_pools_claim, struct wp_pools *pools,
             (long long)claim->ttl_ns, (long long)claim->wait_ns, claim->n_after,
             claim->ahead, (unsigned long long)claim->binding,
             wp_status_name(rig.claim_status));
+    assert_rest_is_zero(claim);
     rig.claim = claim;
     if (rig.n_claims < RIG_ASKED) {
         rig.claims[rig.n_claims++] = claim;

@@ -292,6 +292,12 @@ test_a_claim_in_the_way_is_waited_for(void **state)
     leave(ask("a", "POST" PLAIN));
     rig_claimed(rig.claim, WP_ABORTED);
     rig_turn();
+    again("its client leaves before the next try");
+    (void)ask("a", "POST" PLAIN);
+    rig_claimed(rig.claim, WP_ABORTED);
+    rig_turn();
+    leave(&rig.reqs[0]);
+    rig_run_tick();
     again("several at once");
     rig.claim_status = WP_ABORTED;
     (void)ask("a", "POST" PLAIN);
