@@ -198,6 +198,17 @@ test_what_was_left_out_is_read_again(void **state)
     refuses = 1;
     assert_true(hear("a", "one", 100));
     pass(1000);
+    again("after a while without any the pause is short again");
+    pass(5000);
+    pass(5000);
+    pass(5000);
+    for (uint32_t i = 0; i < 3; i++) {
+        refuses = 1;
+        assert_true(hear("a", "one", 200 + i));
+        pass(1000);
+    }
+    pass(5000);
+    pass(5000);
     again("a pool that the core does not know is read once it does");
     refuses = 1;
     assert_true(hear("x", "one", 101));
@@ -215,6 +226,44 @@ test_what_was_left_out_is_read_again(void **state)
     pass(1);
     golden_add(&journal, "read: %d\n", wp_daemon_redis_is_read(redis));
     finish("missed");
+}
+
+static void
+test_a_pool_is_read_once_the_core_has_all_of_it(void **state)
+{
+    (void)state;
+    open_all();
+    again("what was left out of a pool that the core knows");
+    refuses = 1;
+    assert_true(hear("a", "one", 1));
+    assert_true(mark("a", "one", false));
+    assert_true(mark("a", "two", false));
+    run();
+    golden_add(&journal, "read: %d\n", wp_daemon_redis_is_read(redis));
+    wp_daemon_redis_close(redis);
+    open_all();
+    again("of one that it does not know");
+    assert_true(mark("a", "one", false));
+    n_pools = 1;
+    refuses = 1;
+    assert_true(hear("a", "two", 1));
+    assert_true(mark("a", "two", false));
+    run();
+    n_pools = 2;
+    golden_add(&journal, "read: %d\n", wp_daemon_redis_is_read(redis));
+    assert_true(mark("a", "two", false));
+    wp_daemon_redis_catch_up(redis);
+    golden_add(&journal, "read: %d\n", wp_daemon_redis_is_read(redis));
+    wp_daemon_redis_close(redis);
+    open_all();
+    again("nothing of one that it does not know");
+    assert_true(mark("a", "one", false));
+    n_pools = 1;
+    assert_true(mark("a", "two", false));
+    run();
+    n_pools = 2;
+    golden_add(&journal, "read: %d\n", wp_daemon_redis_is_read(redis));
+    finish("all_read");
 }
 
 static void
@@ -250,6 +299,7 @@ main(void)
         TEST(test_a_turn_has_its_bound),
         TEST(test_the_state_is_said_twice_a_second),
         TEST(test_what_was_left_out_is_read_again),
+        TEST(test_a_pool_is_read_once_the_core_has_all_of_it),
         TEST(test_pools_that_come_are_taken_in),
     };
 

@@ -45,8 +45,22 @@ test_the_store_is_made_by_the_settings(void **state)
 }
 
 static void
+note(void)
+{
+    struct wp_err err;
+    enum wp_status status;
+
+    memset(&err, 0, sizeof err);
+    status = wp_daemon_redis_note_pools(redis, &err);
+    golden_add(&journal, "%s %s\n", wp_status_name(status),
+               status != WP_OK ? err.msg : "");
+}
+
+static void
 test_every_pool_that_may_have_leases_is_read(void **state)
 {
+    static char text[WP_CONF_TEXT_MAX + 16];
+
     (void)state;
     name(&specs[2], "b", "one");
     name(&specs[3], "a", "two");
@@ -77,6 +91,16 @@ test_every_pool_that_may_have_leases_is_read(void **state)
     n_specs = 1;
     known_status = WP_INTERNAL;
     open_all();
+    again("the directory's name is as long as it may be");
+    known_status = WP_OK;
+    memset(text, 'd', sizeof text - 1);
+    memcpy(text, "state_dir: /", 12);
+    text[11 + WP_CONF_TEXT_MAX] = '\n';
+    text[12 + WP_CONF_TEXT_MAX] = '\0';
+    set(text);
+    open_all();
+    note();
+    wp_daemon_redis_close(redis);
     again("none in a cluster");
     known_status = WP_OK;
     n_specs = 0;
@@ -170,18 +194,6 @@ test_followers_wait_for_their_links(void **state)
     wp_daemon_redis_quit(NULL);
     wp_daemon_redis_close(NULL);
     finish("follow");
-}
-
-static void
-note(void)
-{
-    struct wp_err err;
-    enum wp_status status;
-
-    memset(&err, 0, sizeof err);
-    status = wp_daemon_redis_note_pools(redis, &err);
-    golden_add(&journal, "%s %s\n", wp_status_name(status),
-               status != WP_OK ? err.msg : "");
 }
 
 static void

@@ -353,10 +353,24 @@ WRAP(size_t, wp_manifest_pools, const struct wp_manifest *manifest,
     return n_specs;
 }
 
+/* A long path is told by its length and its end. */
+static void
+say_path(const char *what, const char *path)
+{
+    size_t len = strlen(path);
+
+    if (len > 100) {
+        golden_add(&journal, "%s %zu bytes ...%s", what, len, path + len - 6);
+    } else {
+        golden_add(&journal, "%s %s", what, path);
+    }
+}
+
 WRAP(enum wp_status, wp_known_pools_read, const char *path,
      struct wp_known_pool *out, uint32_t max, uint32_t *n, struct wp_err *err)
 {
-    golden_add(&journal, "read %s, at most %u\n", path, max);
+    say_path("read", path);
+    golden_add(&journal, ", at most %u\n", max);
     memcpy(out, known, n_known * sizeof known[0]);
     *n = n_known;
     return known_status == WP_OK
@@ -367,7 +381,8 @@ WRAP(enum wp_status, wp_known_pools_read, const char *path,
 WRAP(enum wp_status, wp_known_pools_write, const char *path,
      const struct wp_known_pool *of, uint32_t n, struct wp_err *err)
 {
-    golden_add(&journal, "write %s:", path);
+    say_path("write", path);
+    golden_add(&journal, ":");
     for (uint32_t i = 0; i < n; i++) {
         golden_add(&journal, " %s/%s", of[i].pool_namespace, of[i].pool);
     }
@@ -404,6 +419,18 @@ WRAP(void, wp_random_bytes, void *out, size_t len)
     for (size_t i = 0; i < len; i++) {
         ((uint8_t *)out)[i] = (uint8_t)(i + 1);
     }
+}
+
+/* Secrets are not left in memory; told by their sizes, since settings are wiped
+ * as well. */
+WRAP(void, explicit_bzero, void *bytes, size_t len)
+{
+    if (len == WP_REDIS_LOGIN_MAX + 2) {
+        golden_add(&journal, "password wiped\n");
+    } else if (len == sizeof(struct wp_redis_url)) {
+        golden_add(&journal, "login wiped\n");
+    }
+    memset(bytes, 0, len);
 }
 
 static bool
