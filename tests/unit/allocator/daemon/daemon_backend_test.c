@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,8 @@ static bool durable;
 static enum wp_status keep_status;
 static struct wp_lease_change *kept;
 static bool no_memory;
+static pthread_mutex_t *lock;
+static bool is_locked;
 
 static bool
 may(const char *what, struct wp_err *err)
@@ -175,6 +178,7 @@ ops_add_template(void *self, const struct wp_template *tmpl, struct wp_err *err)
 {
     uint32_t i = 0;
 
+    assert_true(is_locked);
     assert_ptr_equal(self, had);
     golden_add(&journal, "machine takes template %s of %s\n", tmpl->name,
                tmpl->template_namespace);
@@ -193,6 +197,7 @@ ops_add_template(void *self, const struct wp_template *tmpl, struct wp_err *err)
 static uint64_t
 ops_template_hash(const void *self, struct wp_str ns, struct wp_str name)
 {
+    assert_true(is_locked);
     assert_ptr_equal(self, had);
     for (uint32_t i = 0; i < n_had; i++) {
         if (wp_str_is(name, had[i]) && wp_str_is(ns, "ns")) {
@@ -249,6 +254,7 @@ WRAP(enum wp_status, wp_daemon_create_local, const struct wp_conf *of,
 {
     assert_ptr_equal(of, conf);
     assert_ptr_equal(with, &locks);
+    assert_true(is_locked);
     golden_add(&journal, "local machine of %s, untried %d\n", name_of(manifest),
                untried);
     if (!may("machine", err)) {
@@ -264,6 +270,7 @@ WRAP(enum wp_status, wp_daemon_create_synthetic, const struct wp_conf *of,
 {
     assert_ptr_equal(of, conf);
     assert_ptr_equal(with, &locks);
+    assert_true(is_locked);
     golden_add(&journal, "synthetic machine\n");
     if (!may("machine", err)) {
         return err->status;
@@ -388,6 +395,39 @@ WRAP(void, wp_loop_call, struct wp_loop *loop, void (*run)(void *ctx),
     assert_ptr_equal(loop, &core);
     golden_add(&journal, "on the control thread\n");
     run(ctx);
+}
+
+/* The one lock of the backend. */
+WRAP(int, pthread_mutex_init, pthread_mutex_t *mutex,
+     const pthread_mutexattr_t *attr)
+{
+    assert_null(attr);
+    lock = mutex;
+    return 0;
+}
+
+WRAP(int, pthread_mutex_lock, pthread_mutex_t *mutex)
+{
+    assert_ptr_equal(mutex, lock);
+    assert_false(is_locked);
+    is_locked = true;
+    return 0;
+}
+
+WRAP(int, pthread_mutex_unlock, pthread_mutex_t *mutex)
+{
+    assert_ptr_equal(mutex, lock);
+    assert_true(is_locked);
+    is_locked = false;
+    return 0;
+}
+
+WRAP(int, pthread_mutex_destroy, pthread_mutex_t *mutex)
+{
+    assert_ptr_equal(mutex, lock);
+    assert_false(is_locked);
+    lock = NULL;
+    return 0;
 }
 
 void *__real_calloc(size_t n, size_t size);
@@ -623,6 +663,16 @@ test_what_an_earlier_daemon_left_is_said(void **state)
         start();
         wp_daemon_backend_destroy(backend);
     }
+    create();
+    open_it(false);
+    sweep_seen = (struct wp_local_sweep){.sandboxes = 1, .cgroups = 1};
+    start();
+    wp_daemon_backend_destroy(backend);
+    create();
+    open_it(false);
+    sweep_seen = (struct wp_local_sweep){.cgroups = 1, .failed = 1};
+    start();
+    wp_daemon_backend_destroy(backend);
     again("it does not start");
     create();
     open_it(false);

@@ -286,6 +286,17 @@ create(struct wp_machine *machine, bool untried)
                wp_status_name(status), err.msg, machine->self != NULL);
 }
 
+/* What lies on the stack is not zero by chance. */
+static void
+soil_stack(void)
+{
+    volatile char bytes[65536];
+
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = 'x';
+    }
+}
+
 static void
 test_each_setting_has_its_place(void **state)
 {
@@ -314,6 +325,7 @@ test_each_setting_has_its_place(void **state)
     create(&machine, true);
     golden_add(&journal, "%s %s %s %s\n", machine.init_path,
                machine.runtime_path, machine.egress_path, machine.fetch_path);
+    soil_stack();
     assert_int_equal(wp_daemon_probe_local(conf, manifest(), &err), WP_OK);
     fails = true;
     assert_int_equal(wp_daemon_probe_local(conf, manifest(), &err),
