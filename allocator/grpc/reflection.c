@@ -154,8 +154,8 @@ file_has_symbol(struct wp_str file, struct wp_str symbol)
     enum node_kind kind = NODE_FILE;
 
     if (package.len > 0) {
-        if (!wp_str_starts_with(symbol, package) ||
-            symbol.len <= package.len + 1 || symbol.ptr[package.len] != '.') {
+        if (!wp_str_starts_with(symbol, package) || symbol.len == package.len ||
+            symbol.ptr[package.len] != '.') {
             return false;
         }
         symbol.ptr += package.len + 1;

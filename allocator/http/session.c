@@ -292,7 +292,6 @@ withdraw_others(const struct wp_session_call *call)
         }
         other->deleted = true;
         if (wp_pools_cancel(sessions->config.pools, &other->claim)) {
-            other->busy = false;
             other->claim.status = WP_CANCELLED;
             on_answer(other);
         }

@@ -472,7 +472,6 @@ close_all(void *ctx)
     struct wp_triggers *triggers = ctx;
 
     event_free(triggers->tick);
-    triggers->tick = NULL;
 }
 
 void

@@ -228,7 +228,7 @@ send_message(struct wp_call *call)
 }
 
 static void
-ask(enum wp_wire_reflection_kind kind, const char *name)
+ask_str(enum wp_wire_reflection_kind kind, struct wp_str name)
 {
     static const struct wp_call_ops ops = {
         .reserve = reserve, .finish = finish_call, .send = send_message};
@@ -241,10 +241,16 @@ ask(enum wp_wire_reflection_kind kind, const char *name)
     call.service = service->self;
     asked = (struct wp_wire_reflection_request){.host = WP_STR("host"),
                                                 .kind = kind,
-                                                .name = wp_str_from(name),
+                                                .name = name,
                                                 .extension_number = 3};
-    golden_add(&journal, "%d '%s'\n", (int)kind, name);
+    golden_add(&journal, "%d '%.*s'\n", (int)kind, (int)name.len, name.ptr);
     service->methods[0].start(&call, room, sizeof room);
+}
+
+static void
+ask(enum wp_wire_reflection_kind kind, const char *name)
+{
+    ask_str(kind, wp_str_from(name));
 }
 
 static void
@@ -358,6 +364,11 @@ test_symbols_are_found_in_their_files(void **state)
         }
     }
     ask(WP_WIRE_REFLECTION_FILE_BY_SYMBOL, "axOuter");
+    show();
+    /* What is behind the symbol is none of it. */
+    ask_str(WP_WIRE_REFLECTION_FILE_BY_SYMBOL, (struct wp_str){"a.Outer", 1});
+    show();
+    ask_str(WP_WIRE_REFLECTION_FILE_BY_SYMBOL, (struct wp_str){"a.Outer", 2});
     show();
     golden_add(&journal, "# without a package\n");
     set.len = 0;
@@ -494,6 +505,34 @@ test_what_is_no_field_ends_a_message(void **state)
     }
 }
 
+/* A number is no name, whatever bytes came before it; and what is inside of a
+ * file that is cut is not a file. */
+static void
+test_nothing_is_found_by_chance(void **state)
+{
+    struct message set = {.len = 0};
+    struct message outer = {.len = 0};
+    struct message file = {.len = 0};
+
+    (void)state;
+    put_text(&file, 9, "x.proto");
+    put_varint(&file, 1 << 3 | VARINT);
+    put_varint(&file, 5);
+    put_message(&set, 1, &file);
+    use(&set);
+    ask(WP_WIRE_REFLECTION_FILE_BY_NAME, "x.proto");
+    assert_int_equal(answered.kind, WP_WIRE_REFLECTION_ERROR);
+
+    set.len = 0;
+    put_file(&outer, "inner.proto", "a");
+    put_leaf(&outer, 9, "more");
+    put_message(&set, 1, &outer);
+    use(&set);
+    wp_descriptor_set_len--;
+    ask(WP_WIRE_REFLECTION_FILE_BY_NAME, "inner.proto");
+    assert_int_equal(answered.kind, WP_WIRE_REFLECTION_ERROR);
+}
+
 int
 main(void)
 {
@@ -503,6 +542,7 @@ main(void)
         TEST(test_each_kind_has_its_answer),
         TEST(test_a_description_may_end_anywhere),
         TEST(test_what_is_no_field_ends_a_message),
+        TEST(test_nothing_is_found_by_chance),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

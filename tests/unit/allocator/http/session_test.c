@@ -298,6 +298,14 @@ test_a_claim_in_the_way_is_waited_for(void **state)
     rig_turn();
     leave(&rig.reqs[0]);
     rig_run_tick();
+    again("it is tried once each time");
+    rig.claim_status = WP_ABORTED;
+    (void)ask("a", "POST" PLAIN);
+    rig.claim_status = WP_PENDING;
+    rig_run_tick();
+    rig_run_tick();
+    rig_claimed(rig.claim, WP_OK);
+    rig_turn();
     again("several at once");
     rig.claim_status = WP_ABORTED;
     (void)ask("a", "POST" PLAIN);
