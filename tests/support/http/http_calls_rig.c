@@ -415,22 +415,30 @@ WRAP(bool, wp_loop_post, struct wp_loop *loop,
     return true;
 }
 
-void
-rig_turn(void)
+static void
+run_posted(void)
 {
     uint32_t n = n_posted;
 
-    rig_say("the loop's turn");
     n_posted = 0;
     for (uint32_t i = 0; i < n; i++) {
         posted[i].run(posted[i].ctx, posted[i].a, posted[i].b);
     }
 }
 
+void
+rig_turn(void)
+{
+    rig_say("the loop's turn");
+    run_posted();
+}
+
+/* What was posted before is run before. */
 WRAP(void, wp_loop_call, struct wp_loop *loop, void (*run)(void *ctx),
      void *ctx)
 {
     assert_ptr_equal(loop, &rig);
+    run_posted();
     run(ctx);
 }
 
