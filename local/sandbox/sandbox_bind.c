@@ -349,6 +349,7 @@ wp_local_bind(void *self, struct wp_bind_op *op)
     bool fetches = op->binding->n_repositories > 0;
     bool mounts = op->binding->n_volumes > 0;
     bool init_has_to = size > 0 || fetches;
+    bool whole;
 
     op->owner = local;
     op->fd = -1;
@@ -367,12 +368,13 @@ wp_local_bind(void *self, struct wp_bind_op *op)
         }
         op->volumes =
             mounts ? wp_bind_volumes_make(op->binding, op->tenant) : NULL;
-        if ((op->fd >= 0 || !init_has_to) && (op->trees != NULL || !fetches) &&
-            (op->volumes != NULL || !mounts) &&
-            wp_loop_post(local->loop, run_bind, op, 0, 0)) {
+        whole = (op->fd >= 0 || !init_has_to) &&
+                (op->trees != NULL || !fetches) &&
+                (op->volumes != NULL || !mounts);
+        if (whole && wp_loop_post(local->loop, run_bind, op, 0, 0)) {
             return WP_PENDING;
         }
-        if (op->fd < 0 && init_has_to) {
+        if (!whole) {
             lack = "binding: no memory for it; try again";
         }
     }
