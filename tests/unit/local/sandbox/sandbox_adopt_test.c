@@ -161,8 +161,14 @@ __wrap_calloc(size_t n, size_t size)
 void *
 __wrap_realloc(void *at, size_t size)
 {
+    uint32_t *room = wrong.no_roots ? NULL : __real_realloc(at, size);
+
     NOTE("room for %zu\n", size);
-    return wrong.no_roots ? NULL : __real_realloc(at, size);
+    for (size_t i = 0; at == NULL && i < size / sizeof *room && room != NULL;
+         i++) {
+        room[i] = record.roots; /* As memory that was used before. */
+    }
+    return room;
 }
 
 int
@@ -238,6 +244,7 @@ wp_sandbox_control_path(const struct wp_sandbox *sandbox,
 {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
     (void)snprintf(out->sun_path, sizeof out->sun_path, "/c/%s", sandbox->name);
+    errno = EMFILE; /* From before, when it is not about this. */
     return !wrong.no_path;
 }
 
@@ -372,6 +379,7 @@ begin(void)
     local.config.uid_first = 1000;
     local.host.own_uids = true;
     local.free_users = users;
+    local.free_users_len = 3;
     local.roots = 7;
     local.old_cgroups_len = 2;
     local.events.ctx = &counts;
@@ -586,6 +594,7 @@ test_roots_in_use_stay(void **state)
     static const struct wp_local_sweep others[] = {
         {.sandboxes = 4, .killed = 5, .cgroups = 6, .failed = 7},
         {.cgroups = 1},
+        {.sandboxes = 1, .cgroups = 1},
         {.sandboxes = 1},
         {.killed = 1, .failed = 1},
     };

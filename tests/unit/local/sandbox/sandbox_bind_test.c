@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "local/control.h"
 #include "local/sandbox/sandbox_impl.h"
 #include "local/volumes/mount_into.h"
 #include "pool/base/clock.h"
@@ -495,6 +496,7 @@ static void
 test_what_it_brings_is_handed_over(void **state)
 {
     struct wp_bind_op repeat;
+    char longest[WP_CONTROL_TREE_MAX - 1 - WP_CONTROL_FINGERPRINT + 1] = "";
 
     (void)state;
     journal_begin();
@@ -536,12 +538,21 @@ test_what_it_brings_is_handed_over(void **state)
     all("all there is");
     fetched(fetched_ctx, WP_OK, "");
     bound();
+    with_all();
+    memset(longest, 'd', sizeof longest - 1);
+    trees.at[0].dir = longest;
+    trees.n = 1;
+    all("as deep as can be");
+    fetched(fetched_ctx, WP_OK, "");
+    bound();
     journal_compare("bind_handed_over");
 }
 
 static void
 test_what_cannot_be_packed_is_refused(void **state)
 {
+    int others; /* Nothing that the operation had before is its own. */
+
     (void)state;
     journal_begin();
     for (memory_fails = 1; memory_fails <= 4; memory_fails++) {
@@ -570,7 +581,10 @@ test_what_cannot_be_packed_is_refused(void **state)
     all("the loop is full");
     begin();
     atomic_store(&local.binds, 256);
+    op.fd = dup(STDIN_FILENO);
+    others = op.fd;
     all("too many");
+    assert_int_equal(close(others), 0);
     begin();
     atomic_store(&local.binds, 255);
     all("the last");
