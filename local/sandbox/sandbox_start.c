@@ -101,7 +101,6 @@ make_rejoin(struct wp_sandbox *sandbox, int *out, struct wp_err *err)
 {
     struct sockaddr_un address;
 
-    *out = -1;
     if (!wp_sandbox_control_path(sandbox, &address)) {
         return wp_err_set(err, WP_INVALID_ARGUMENT, "state path is too long");
     }

@@ -154,11 +154,17 @@ __wrap_getpid(void)
 void *
 __wrap_calloc(size_t n, size_t size)
 {
+    uint8_t *at;
+
     if (!running) {
         return __real_calloc(n, size);
     }
     NOTE("memory for %s\n", n == 1 ? "the backend" : "users");
-    return fails() ? NULL : __real_calloc(n, size);
+    at = fails() ? NULL : __real_calloc(n + 1, size);
+    if (at != NULL) {
+        memset(at + n * size, 0xee, size); /* Is to stay as it is. */
+    }
+    return at;
 }
 
 int

@@ -34,6 +34,7 @@ static const char *names[NAMES_MAX];
 static const char *roots[NAMES_MAX];
 static uint32_t roots_apart; /* Those of one and of the next sandbox. */
 static uint32_t next_fd;
+static int zero_at; /* Which that is opened is 0; 0: none. */
 static int64_t now_ns;
 static uint32_t users[8];
 static struct wp_sandbox *adopted[NAMES_MAX];
@@ -124,7 +125,10 @@ static int
 fail_or_open(int error)
 {
     errno = error;
-    return error != 0 ? -1 : (int)next_fd++;
+    if (error != 0) {
+        return -1;
+    }
+    return zero_at > 0 && --zero_at == 0 ? 0 : (int)next_fd++;
 }
 
 int
@@ -174,7 +178,7 @@ __wrap_realloc(void *at, size_t size)
 int
 __wrap_close(int fd)
 {
-    if (fd < FIRST_FD) {
+    if (fd != 0 && fd < FIRST_FD) {
         return __real_close(fd);
     }
     NOTE("close %d\n", fd);
@@ -477,6 +481,15 @@ test_one_that_is_whole_is_adopted(void **state)
     begin();
     wrong.group = &local.old_cgroups[1];
     take_over("of another older group");
+    for (int i = 1; i <= 3; i++) {
+        begin();
+        zero_at = i;
+        take_over("with the first descriptor");
+        begin();
+        zero_at = i;
+        wrong.unwanted = true;
+        take_over("with the first descriptor, not wanted");
+    }
     journal_compare("adopt_whole");
 }
 

@@ -94,6 +94,7 @@ test_what_is_made_is_as_the_settings_say(void **state)
     for (uint32_t i = 0; i < local->free_users_len; i++) {
         NOTE(" %u", local->free_users[i]);
     }
+    assert_int_equal(local->free_users[MAX], 0xeeeeeeee);
     NOTE(" users\nstate %s boot %s lock %d, at once %u of %u\n",
          local->state_dir, local->boot_id, local->lock_fd,
          local->config.spawns_max, wp_local_backend(local).at_once);
@@ -396,7 +397,7 @@ with_sandboxes(void)
     quiet();
     local->started = true;
     local->base = base;
-    local->by_index = calloc(8, sizeof *local->by_index);
+    local->by_index = calloc(9, sizeof *local->by_index);
     assert_non_null(local->by_index);
     local->by_index_len = 8;
     for (uint32_t i = 0; i < 6; i++) {
@@ -412,6 +413,7 @@ with_sandboxes(void)
         local->by_index[i + 1] = s;
         ends[i] = s;
     }
+    local->by_index[8] = ends[0]; /* Behind the table. */
 }
 
 static void

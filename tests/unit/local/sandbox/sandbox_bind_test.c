@@ -647,6 +647,43 @@ test_what_init_does_not_read_is_answered(void **state)
 }
 
 static void
+first_is(const char *what)
+{
+    NOTE("= %s: the first descriptor is %s\n", what,
+         __real_fcntl(0, F_GETFD, 0) < 0 ? "free" : "in use");
+}
+
+/* A daemon that was started without an input has room there. */
+static void
+test_the_first_descriptor_is_as_good_as_any(void **state)
+{
+    int input = dup(STDIN_FILENO);
+
+    (void)state;
+    assert_true(input >= 0 && close(STDIN_FILENO) == 0);
+    journal_begin();
+    with_all();
+    all("all there is");
+    fetched(fetched_ctx, WP_OK, "");
+    first_is("under way");
+    bound();
+    first_is("bound");
+    for (int i = 2; i <= 4; i++) {
+        with_all();
+        memory_fails = i;
+        all("memory lacks");
+        first_is("refused");
+    }
+    with_all();
+    post_fails = true;
+    all("the loop is full");
+    first_is("refused");
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    assert_int_equal(close(input), 0);
+    journal_compare("bind_first");
+}
+
+static void
 test_a_volume_is_waited_for(void **state)
 {
     (void)state;
@@ -752,6 +789,7 @@ main(void)
         cmocka_unit_test(test_what_it_brings_is_handed_over),
         cmocka_unit_test(test_what_cannot_be_packed_is_refused),
         cmocka_unit_test(test_what_init_does_not_read_is_answered),
+        cmocka_unit_test(test_the_first_descriptor_is_as_good_as_any),
         cmocka_unit_test(test_a_volume_is_waited_for),
         cmocka_unit_test(test_reasons_are_whole_and_can_be_printed),
         cmocka_unit_test(test_what_may_be_brought),

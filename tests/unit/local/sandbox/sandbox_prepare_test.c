@@ -416,8 +416,10 @@ check(struct wp_err *err)
 static enum wp_status
 dirs(struct wp_err *err)
 {
-    enum wp_status status = wp_local_prepare_dirs(&local, err);
+    enum wp_status status;
 
+    local.has_roots = false;
+    status = wp_local_prepare_dirs(&local, err);
     NOTE("= lock %d boxes %s roots %u %d\n", local.lock_fd, local.sandboxes_dir,
          local.roots, local.has_roots);
     return status;

@@ -50,6 +50,7 @@ static int fails_at; /* The call that fails; 0: none. */
 static int calls;
 static bool making; /* Else nothing is counted. */
 static bool no_paths;
+static int hierarchies; /* Of control groups. */
 
 /* --- What it stands on --- */
 
@@ -269,9 +270,10 @@ wp_cgroup_open_procs(const struct wp_cgroups *of, const char *name,
     if (fails()) {
         return -1;
     }
-    fds[0] = next_fd++;
-    fds[1] = next_fd++;
-    return 2;
+    for (int i = 0; i < hierarchies; i++) {
+        fds[i] = next_fd++;
+    }
+    return hierarchies;
 }
 
 int
@@ -439,6 +441,7 @@ begin(void)
     box->uid[WP_UID_LEN - 1] = 0xcd;
     fails_at = calls = rmdir_errno = removals_fail = 0;
     no_paths = false;
+    hierarchies = 2;
     next_fd = FIRST_FD;
 }
 
@@ -523,6 +526,9 @@ test_one_owner_of_the_socket_is_enough(void **state)
     begin();
     local.config.socket_gid = 44;
     assert_int_equal(spawn("a group"), WP_OK);
+    begin();
+    hierarchies = 0;
+    assert_int_equal(spawn("no group is joined"), WP_OK);
     journal_compare("start_owner");
 }
 

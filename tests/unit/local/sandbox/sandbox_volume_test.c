@@ -143,6 +143,14 @@ test_volumes_are_recorded_and_then_mounted(void **state)
     begin("ab");
     mount("two", &boxes[1]);
     mount("again", &boxes[1]);
+    begin("z");
+    memset(boxes[1].volumes, 'z', WP_VOLUME_KEYS_MAX);
+    {
+        struct wp_err err;
+
+        NOTE("--- again, with as many as have room\n");
+        assert_int_equal(wp_sandbox_mount(&boxes[1], wanted, &err), WP_OK);
+    }
     begin("abc");
     boxes[1].host_user = UINT32_MAX;
     mount("without users of their own", &boxes[1]);
