@@ -547,10 +547,10 @@ wp_local_find_template(const struct wp_local *of,
 struct wp_sandbox *
 wp_sandbox_make(struct wp_local *of)
 {
-    struct wp_sandbox *sandbox = fails() ? NULL : malloc(sizeof *sandbox);
+    struct wp_sandbox *sandbox =
+        fails() ? NULL : __real_calloc(1, sizeof *sandbox);
 
     if (sandbox != NULL) {
-        memset(sandbox, 0, sizeof *sandbox);
         sandbox->local = of;
     }
     return sandbox;
