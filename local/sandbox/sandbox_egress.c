@@ -25,6 +25,7 @@ wp_sandbox_narrow(struct wp_sandbox *sandbox, const char *by,
                   struct wp_err *err)
 {
     struct wp_local *local = sandbox->local;
+    char before[WP_EGRESS_TEXT_MAX + 1];
     /* Not always that of the pool as it is now. */
     enum wp_status status = wp_local_narrows(
         local, wp_str_from(sandbox->egress), wp_str_from(by), err);
@@ -36,9 +37,12 @@ wp_sandbox_narrow(struct wp_sandbox *sandbox, const char *by,
         return WP_OK;
     }
     if (strcmp(sandbox->narrowed, by) != 0) {
+        memcpy(before, sandbox->narrowed, sizeof before);
         (void)snprintf(sandbox->narrowed, sizeof sandbox->narrowed, "%s", by);
         status = wp_sandbox_record_claimed(sandbox, err);
         if (status != WP_OK) {
+            /* A repeat has to be written down, too. */
+            memcpy(sandbox->narrowed, before, sizeof before);
             return wp_err_wrap(err, "egress");
         }
     }
