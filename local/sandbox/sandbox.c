@@ -342,7 +342,6 @@ make_way(struct wp_local *local)
 
     if (atomic_load_explicit(&local->binds, memory_order_relaxed) == 0 ||
         wp_list_empty(&local->queue)) {
-        local->start_by_ns = 0;
         return false;
     }
     now_ns = wp_sandbox_now_ns();
