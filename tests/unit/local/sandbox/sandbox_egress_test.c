@@ -121,6 +121,9 @@ test_it_is_checked_written_down_and_in_force(void **state)
     longest[sizeof longest - 1] = '\0';
     begin("wide", "");
     narrow("the longest", longest);
+    memset(longest, 'y', sizeof longest - 1);
+    fails_at = 2;
+    narrow("another one, which cannot be written down", longest);
     journal_compare("egress_narrowed");
 }
 
