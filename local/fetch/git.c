@@ -217,7 +217,11 @@ read_all(const struct wp_git *git, int out, int err, struct tail *tail)
     struct pollfd polls[] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
 
     while (polls[0].fd >= 0 || polls[1].fd >= 0) {
-        if (poll(polls, 2, -1) < 0 && errno != EINTR) {
+        if (poll(polls, 2, -1) < 0) {
+            /* Of nobody is known that there is something to read. */
+            if (errno == EINTR) {
+                continue;
+            }
             return false;
         }
         for (int i = 0; i < 2; i++) {

@@ -135,6 +135,15 @@ test_error_lines(void **state)
         {"fatal: a\nfatal: b\n\n", "b"},
         {"fatal: \x1b[31mred\n", "?[31mred"},
         {"\n\n", ""},
+        {"error: a\nfatal: b", "b"},
+        {"error: a\none\nerror: b\ntwo", "b"},
+        {"one\ntwo\n", "two"},
+        /* Nothing behind it: no mark. */
+        {"fatal: \none\n", "one"},
+        {"one\nerror: ", "error: "},
+        {"fatal: x\nfatal: \n", "x"},
+        {" ~\x1f\x7f\xff\t", " ~????"},
+        {"", ""},
     };
     char line[WP_GIT_ERROR_MAX];
     char longest[2 * WP_GIT_ERROR_MAX];
@@ -147,6 +156,12 @@ test_error_lines(void **state)
     memset(longest, 'x', sizeof longest);
     wp_git_error_line(longest, sizeof longest, line);
     assert_int_equal(strlen(line), WP_GIT_ERROR_MAX - 1);
+    wp_git_error_line(longest, WP_GIT_ERROR_MAX, line);
+    assert_int_equal(strlen(line), WP_GIT_ERROR_MAX - 1);
+    wp_git_error_line(longest, WP_GIT_ERROR_MAX - 1, line);
+    assert_int_equal(strlen(line), WP_GIT_ERROR_MAX - 1);
+    wp_git_error_line(longest, WP_GIT_ERROR_MAX - 2, line);
+    assert_int_equal(strlen(line), WP_GIT_ERROR_MAX - 2);
 }
 
 int
