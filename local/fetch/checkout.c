@@ -100,7 +100,7 @@ is_listed(struct way *way, const char *space, const char *ref)
     char peeled[WP_REF_NAME_MAX + 8];
     int n = snprintf(way->source, sizeof way->source, "%s%s", space, ref);
 
-    if (n <= 0 || (size_t)n >= sizeof way->source) {
+    if ((size_t)n >= sizeof way->source) {
         return false;
     }
     /* What an annotated tag is of. */

@@ -85,12 +85,12 @@ set(struct environment *env, const char *fmt, ...)
     }
 }
 
+/* Into one that is empty. */
 static void
 set_all(struct environment *env, const struct wp_git *git)
 {
     size_t n = sizeof config / sizeof config[0];
 
-    memset(env, 0, sizeof *env);
     set(env, "PATH=/usr/bin:/bin");
     set(env, "HOME=/nonexistent");
     set(env, "LC_ALL=C");
@@ -283,7 +283,7 @@ wp_git_run(struct wp_git *git, const char *const args[])
     int out[2];
     int err[2];
     pid_t pid;
-    bool ok = false;
+    bool ok;
 
     git->status = -1;
     git->error[0] = '\0';

@@ -460,6 +460,7 @@ check_out_of(const char *url, const char *ref)
     struct stat st;
     bool ok;
 
+    memset(it.commit, 'x', sizeof it.commit); /* Of an earlier one. */
     if (!rig.quiet) {
         golden_add(&seen, "--- %.100s\n", ref[0] != '\0' ? ref : "HEAD");
     }
@@ -517,6 +518,9 @@ what_head_names_is_made_once_and_kept_until_it_moves(void **state)
     answer("ls-remote", B "\trefs/heads/main\n");
     check_out("main");
     check_out("refs/heads/main");
+    /* It moves once more before it is fetched. */
+    answer("ls-remote", A "\trefs/heads/main\n");
+    check_out("main");
     compare("checkout_head");
 }
 
@@ -586,6 +590,8 @@ what_is_not_there_is_named(void **state)
     /* Not below another space. */
     answer("ls-remote", A "\trefs/heads/refs/pull/1\n");
     check_out("refs/pull/1");
+    rig.fail_at = rig.calls + 1;
+    check_out("");
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = '\0';
     check_out(name);
@@ -610,17 +616,16 @@ names_have_a_longest(void **state)
     };
 
     (void)state;
-    rig.quiet = true;
     answer("rev-parse", A "\n");
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
         char full[400];
-        char line[500];
+        char line[1000];
         size_t from = strlen(rows[i].space);
 
         (void)snprintf(full, sizeof full, "%s", rows[i].space);
         memset(full + from, 'n', rows[i].len);
         full[from + rows[i].len] = '\0';
-        (void)snprintf(line, sizeof line, A "\t%s\n", full);
+        (void)snprintf(line, sizeof line, B "\t%s\n" A "\t%s^{}\n", full, full);
         answer("ls-remote", line);
         golden_add(&seen, "%s and %zu: ", rows[i].space, rows[i].len);
         check_out(rows[i].full ? full : full + from);

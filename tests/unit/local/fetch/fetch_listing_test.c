@@ -162,6 +162,13 @@ test_error_lines(void **state)
     assert_int_equal(strlen(line), WP_GIT_ERROR_MAX - 1);
     wp_git_error_line(longest, WP_GIT_ERROR_MAX - 2, line);
     assert_int_equal(strlen(line), WP_GIT_ERROR_MAX - 2);
+    /* The mark is none of it. */
+    memcpy(longest, "fatal: ", 7);
+    for (size_t len = WP_GIT_ERROR_MAX - 8; len < WP_GIT_ERROR_MAX + 2; len++) {
+        wp_git_error_line(longest, 7 + len, line);
+        assert_int_equal(strlen(line),
+                         len < WP_GIT_ERROR_MAX ? len : WP_GIT_ERROR_MAX - 1);
+    }
 }
 
 int
