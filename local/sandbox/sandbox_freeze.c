@@ -75,8 +75,7 @@ wp_sandbox_on_look_timer(int fd, short what, void *arg)
     struct wp_sandbox *sandbox = arg;
     int64_t idle_ms = sandbox->idle_ms +
                       (wp_sandbox_now_ns() - sandbox->looked_ns) / WP_NS_PER_MS;
-    bool due = sandbox->freeze_after_ms > 0 &&
-               idle_ms >= sandbox->freeze_after_ms && sandbox->looked_ns > 0 &&
+    bool due = idle_ms >= sandbox->freeze_after_ms && sandbox->looked_ns > 0 &&
                wp_list_empty(&sandbox->binds);
     char text[32];
     int n;

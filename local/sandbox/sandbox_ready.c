@@ -125,7 +125,7 @@ wp_sandbox_bridge_check(struct wp_sandbox *sandbox)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     memcpy(address.sun_path, sandbox->socket_path,
-           strlen(sandbox->socket_path) + 1);
+           strlen(sandbox->socket_path));
     if (tmpl->probe == WP_READY_HTTP) {
         len = wp_http_probe_request(tmpl->probe_path, request, sizeof request);
     }

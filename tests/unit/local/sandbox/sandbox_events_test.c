@@ -116,6 +116,15 @@ words_that_wait_explain_an_early_end(void **state)
         }
         hear();
     }
+    rig_note("--- among what is read at its end");
+    rig_reset(WP_SANDBOX_STARTING);
+    rig.info.si_pid = 40;
+    rig.sandbox.inner_fd = -1;
+    rig.poll_answer = 1;
+    rig_piece((struct rig_piece){.bytes = "H", .len = 1, .pid = 41});
+    rig_piece((struct rig_piece){.bytes = "Fno program", .len = 11});
+    wp_sandbox_on_outer_exit(RIG_OUTER, EV_READ, &rig.sandbox);
+    rig_dump();
     rig_compare("events_early_end");
 }
 

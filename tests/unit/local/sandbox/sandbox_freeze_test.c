@@ -54,17 +54,20 @@ idle(const char *text, int fd)
 
 /* --- Leases --- */
 
+static char longest_name[WP_SANDBOX_NAME_MAX + 1];
+
 static void
 lease_for(int64_t freeze_ms, int64_t left_ms, bool keep)
 {
     const struct wp_lease_notice notice = {
         .ref = {.index = 7, .generation = 3},
-        .sandbox = WP_STR("pool-x1"),
+        .sandbox = {longest_name, WP_SANDBOX_NAME_MAX},
         .deadline_wall_ms = rig.wall_ns / WP_NS_PER_MS + left_ms,
         .freeze_after_ns = freeze_ms * WP_NS_PER_MS,
         .keep = keep,
     };
 
+    memset(longest_name, 'n', WP_SANDBOX_NAME_MAX);
     wp_local_leased(&rig.local, &notice);
     rig_dump();
 }

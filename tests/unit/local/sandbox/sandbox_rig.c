@@ -353,6 +353,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *out, socklen_t *len);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 int __wrap_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 long __wrap_syscall(long number, ...);
+void __wrap_explicit_bzero(void *bytes, size_t len);
 
 static int64_t
 mono_ns(const struct wp_clock *clock)
@@ -439,7 +440,8 @@ next_piece(void)
         return NULL;
     }
     piece = &rig.pieces[rig.pieces_at++];
-    errno = piece->error;
+    /* Where all is well, it is as some call before has left it. */
+    errno = piece->error != 0 ? piece->error : EAGAIN;
     return piece->error != 0 ? NULL : piece;
 }
 
@@ -590,6 +592,13 @@ __wrap_syscall(long number, ...)
              number == SYS_pidfd_open ? "pidfd_open" : "another call", (int)pid,
              flags, fd_name(rig.pidfd_answer));
     return rig.pidfd_answer;
+}
+
+void
+__wrap_explicit_bzero(void *bytes, size_t len)
+{
+    rig_note("wipe %zu bytes from '%c' on", len, *(const char *)bytes);
+    memset(bytes, 0, len);
 }
 
 /* --- The sandbox --- */
