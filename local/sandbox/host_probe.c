@@ -84,6 +84,7 @@ run_program(struct wp_spawn *spawn, char *text, size_t cap)
 
     text[0] = '\0';
     if (pipe2(pipes, O_CLOEXEC) != 0) {
+        (void)snprintf(text, cap, "no descriptors are left");
         return -1;
     }
     pipes[1] = wp_spawn_fd(pipes[1]);
@@ -224,6 +225,7 @@ wp_host_look(const struct wp_local_config *config,
     char *argv[] = {"bwrap", "--version", NULL};
     char *env[] = {NULL};
     struct wp_spawn spawn = {.argv = argv, .envp = env};
+    int status;
 
     hear_of_children();
     *report = (struct wp_host_report){.limit_memory = false};
@@ -239,12 +241,16 @@ wp_host_look(const struct wp_local_config *config,
                           name);
     }
     spawn.path = report->bwrap_path;
-    if (run_program(&spawn, report->bwrap_version,
-                    sizeof report->bwrap_version) != 0) {
-        return wp_err_set(err, WP_FAILED_PRECONDITION, "%s does not run: %s",
-                          report->bwrap_path, report->bwrap_version);
-    }
+    status = run_program(&spawn, report->bwrap_version,
+                         sizeof report->bwrap_version);
     report->bwrap_version[strcspn(report->bwrap_version, "\n")] = '\0';
+    if (status != 0) {
+        return wp_err_set(err, WP_FAILED_PRECONDITION, "%s does not run: %s",
+                          report->bwrap_path,
+                          report->bwrap_version[0] != '\0'
+                              ? report->bwrap_version
+                              : "it ended without a word");
+    }
     return WP_OK;
 }
 

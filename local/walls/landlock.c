@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -83,6 +84,18 @@ allow(int ruleset, const char *path, uint64_t bits)
     return rc == 0 ? 0 : -1;
 }
 
+/* The same for each of them. */
+static int
+allow_all(int ruleset, const char *const *paths, size_t len, uint64_t bits)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < len && rc == 0; i++) {
+        rc = allow(ruleset, paths[i], bits);
+    }
+    return rc;
+}
+
 /* A ruleset that handles all that this kernel can; -1 with errno. */
 static int
 open_ruleset(int abi)
@@ -96,16 +109,17 @@ open_ruleset(int abi)
     return (int)syscall(SYS_landlock_create_ruleset, &attr, attr_len, 0);
 }
 
-/* Closes it. rc: of its rules. */
+/* Closes it. ok: it has all of its rules; else errno says why not. */
 static int
-enter(int ruleset, int rc)
+enter(int ruleset, bool ok)
 {
-    if (rc == 0 &&
-        syscall(SYS_landlock_restrict_self, ruleset, (uint32_t)0) != 0) {
-        rc = -1;
-    }
+    int saved;
+
+    ok = ok && syscall(SYS_landlock_restrict_self, ruleset, (uint32_t)0) == 0;
+    saved = errno;
     (void)close(ruleset);
-    return rc;
+    errno = saved;
+    return ok ? 0 : -1;
 }
 
 int
@@ -115,7 +129,7 @@ wp_landlock_confine(const char *const *writable, size_t writable_len)
     uint64_t all = handled_fs(abi);
     uint64_t devices = all & (FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV);
     int ruleset;
-    int rc;
+    bool ok;
 
     if (abi == 0) {
         return 0;
@@ -124,15 +138,13 @@ wp_landlock_confine(const char *const *writable, size_t writable_len)
     if (ruleset < 0) {
         return -1;
     }
-    rc = allow(ruleset, "/", FS_READ);
     /* Devices are the few that bubblewrap made; /proc guards itself. */
-    rc |= allow(ruleset, "/dev", devices);
-    rc |= allow(ruleset, "/dev/shm", all);
-    rc |= allow(ruleset, "/proc", all & (FS_WRITE_FILE | FS_TRUNCATE));
-    for (size_t i = 0; i < writable_len; i++) {
-        rc |= allow(ruleset, writable[i], all);
-    }
-    return enter(ruleset, rc);
+    ok = allow(ruleset, "/", FS_READ) == 0 &&
+         allow(ruleset, "/dev", devices) == 0 &&
+         allow(ruleset, "/dev/shm", all) == 0 &&
+         allow(ruleset, "/proc", all & (FS_WRITE_FILE | FS_TRUNCATE)) == 0 &&
+         allow_all(ruleset, writable, writable_len, all) == 0;
+    return enter(ruleset, ok);
 }
 
 int
@@ -141,7 +153,7 @@ wp_landlock_confine_to(const char *const *readable, size_t readable_len,
 {
     int abi = wp_landlock_abi();
     int ruleset;
-    int rc = 0;
+    bool ok;
 
     if (abi == 0) {
         errno = ENOSYS;
@@ -151,11 +163,7 @@ wp_landlock_confine_to(const char *const *readable, size_t readable_len,
     if (ruleset < 0) {
         return -1;
     }
-    for (size_t i = 0; i < readable_len; i++) {
-        rc |= allow(ruleset, readable[i], FS_READ);
-    }
-    for (size_t i = 0; i < writable_len; i++) {
-        rc |= allow(ruleset, writable[i], handled_fs(abi));
-    }
-    return enter(ruleset, rc);
+    ok = allow_all(ruleset, readable, readable_len, FS_READ) == 0 &&
+         allow_all(ruleset, writable, writable_len, handled_fs(abi)) == 0;
+    return enter(ruleset, ok);
 }

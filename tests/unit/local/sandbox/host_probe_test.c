@@ -560,6 +560,10 @@ a_program_is_heard_to_its_end(void **state)
     reset("a bad status");
     rig.status = 3;
     look();
+    reset("not a word");
+    rig.pieces[0] = NULL;
+    rig.status = 3;
+    look();
     reset("killed with status 0");
     rig.code = CLD_KILLED;
     look();
@@ -640,6 +644,9 @@ a_trial_says_what_is_in_the_way(void **state)
     }
     reset("not started");
     rig.spawn_status = WP_UNAVAILABLE;
+    try_it(wp_host_try);
+    reset("no descriptors");
+    rig.pipe_fails = true;
     try_it(wp_host_try);
     compare("probe_trials");
 }

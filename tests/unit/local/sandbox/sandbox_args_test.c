@@ -220,9 +220,12 @@ static const struct wp_template_mount own_mounts[] = {
     {.kind = WP_MOUNT_EMPTY, .path = "/workspace"},
     {.kind = WP_MOUNT_EMPTY, .path = "/tmp", .size_bytes = 1},
 };
+/* Nearly those that every sandbox has. */
+static const char *const near_env[] = {"HOMES=1", "LAN=2", NULL};
 static const struct wp_template_init inits[] = {
     {"first", argv, env, "/init"},
     {"second", no_texts, no_texts, NULL},
+    {"third", no_texts, near_env, NULL},
 };
 
 /* One that says nothing. */
@@ -658,19 +661,24 @@ gvisor_takes_utf_8_only(void **state)
 static void
 a_sandbox_has_its_own_configuration(void **state)
 {
-    static const char *const own[] = {"https_proxy=mine", "NO_PROXY=", "A=1",
-                                      "WARMPOOL_SANDBOX=forged", NULL};
+    static const char *const own[] = {
+        "https_proxy=mine", "NO_PROXY=", "A=1", "WARMPOOL_SANDBOX=forged",
+        "http_proxys=x",    "no_prox=y", NULL};
+    char longest[WP_SANDBOX_NAME_MAX + 1];
     struct wp_err err;
     json_t *config;
 
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    memset(longest, 'n', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    for (int i = 0; i < 4; i++) {
         int fd;
 
         plain();
         tmpl.env = i == 2 ? own : no_texts;
         assert_int_equal(wp_gvisor_make(&local, &lt, &err), WP_OK);
-        fd = wp_gvisor_config_open(&lt, "pool-x1", "0123abc", i > 0);
+        fd = wp_gvisor_config_open(&lt, i == 3 ? longest : "pool-x1", "0123abc",
+                                   i > 0);
         assert_true(fd >= 0);
         assert_int_equal(__real_lseek(fd, 0, SEEK_CUR), 0);
         assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
@@ -690,7 +698,11 @@ a_sandbox_has_its_own_configuration(void **state)
 static void *
 json_malloc(size_t size)
 {
-    return fails(ENOMEM) ? NULL : __real_malloc(size);
+    int saved = errno;
+    bool failed = fails(ENOMEM);
+
+    errno = saved; /* That memory lacks is the caller's to say. */
+    return failed ? NULL : __real_malloc(size);
 }
 
 static void
@@ -729,6 +741,7 @@ no_memory_for_gvisor_is_told(void **state)
         if (fd < 0) {
             assert_true(errno == ENOMEM || errno == EMFILE || errno == EIO);
         } else {
+            assert_true(rig.calls < fail_at);
             assert_int_equal(close(fd), 0);
         }
     } while (rig.calls >= fail_at);
