@@ -33,12 +33,16 @@ struct work {
     int error;        /* Of it; 0: none. */
 };
 
+/* errno stays: it is of what went wrong before. */
 static void
 close_fd(int *fd)
 {
     if (*fd >= 0) {
+        int error = errno;
+
         (void)close(*fd);
         *fd = -1;
+        errno = error;
     }
 }
 
@@ -234,13 +238,12 @@ write_map(pid_t pid, const char *name, uid_t inside, uid_t outside)
 
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     fd = open(path, O_WRONLY | O_CLOEXEC);
-    ok = fd >= 0 && write(fd, text, (size_t)n) == n;
-    if (fd >= 0) {
-        int error = errno;
-
-        (void)close(fd);
-        errno = error;
+    if (fd < 0) {
+        return false;
     }
+    errno = EIO; /* Of a part of it. */
+    ok = write(fd, text, (size_t)n) == n;
+    close_fd(&fd);
     return ok;
 }
 
