@@ -397,7 +397,7 @@ arguments_have_a_largest_number(void **state)
     const char *args[WP_GIT_ARGS_MAX + 2];
     struct wp_git git = {
         .protocol = "https", .dir = "/", .output = hear, .ctx = &rig};
-    char texts[WP_GIT_ARGS_MAX + 1][4];
+    char texts[WP_GIT_ARGS_MAX + 1][12];
 
     (void)state;
     for (int i = 0; i <= WP_GIT_ARGS_MAX; i++) {

@@ -597,7 +597,7 @@ __wrap_syscall(long number, ...)
 void
 __wrap_explicit_bzero(void *bytes, size_t len)
 {
-    rig_note("wipe %zu bytes from '%c' on", len, *(const char *)bytes);
+    rig_note("wipe %zu bytes", len);
     memset(bytes, 0, len);
 }
 
