@@ -114,6 +114,7 @@ pid_t __wrap_fork(void);
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_setrlimit(int what, const struct rlimit *limit);
+int __real_fcntl(int fd, int what, ...);
 int __wrap_fcntl(int fd, int what, ...);
 int __real_dup2(int fd, int to);
 int __wrap_dup2(int fd, int to);
@@ -195,6 +196,9 @@ __wrap_fcntl(int fd, int what, ...)
     va_start(ap, what);
     value = va_arg(ap, int);
     va_end(ap);
+    if (!rig.on) {
+        return __real_fcntl(fd, what, value);
+    }
     note("fcntl %d %s %d", fd, what == F_SETFD ? "setfd" : "?", value);
     return 0;
 }

@@ -88,6 +88,7 @@ int __real_pipe2(int fds[2], int flags);
 int __wrap_pipe2(int fds[2], int flags);
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
+int __real_fcntl(int fd, int what, ...);
 int __wrap_fcntl(int fd, int what, ...);
 int __real_close(int fd);
 int __wrap_close(int fd);
@@ -173,6 +174,9 @@ __wrap_fcntl(int fd, int what, ...)
     va_start(ap, what);
     least = va_arg(ap, int);
     va_end(ap);
+    if (!rig.on) {
+        return __real_fcntl(fd, what, least);
+    }
     note("fcntl %d%s, %d", fd, what == F_DUPFD_CLOEXEC ? " dupfd" : " ?",
          least);
     return fd + MOVED;
