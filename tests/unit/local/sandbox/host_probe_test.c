@@ -435,7 +435,7 @@ what_the_machine_allows_is_reported(void **state)
     rig.groups = 1;
     rig.landlock = 5;
     look();
-    compare("probe_report");
+    compare("probe/report");
 }
 
 static void
@@ -481,7 +481,7 @@ programs_are_found_by_path_or_name(void **state)
         rig.programs[0] = longest;
         look();
     }
-    compare("probe_programs");
+    compare("probe/programs");
 }
 
 /* The folder is as long as leaves room for the name, and one more. */
@@ -505,7 +505,7 @@ a_path_that_has_no_room_is_passed_over(void **state)
         rig.programs[1] = program;
         look();
     }
-    compare("probe_room");
+    compare("probe/room");
 }
 
 static void
@@ -519,7 +519,7 @@ who_ignores_its_children_hears_of_them_again(void **state)
         rig.sigaction_answer = i == 3 ? -1 : 0;
         look();
     }
-    compare("probe_children");
+    compare("probe/children");
 }
 
 static void
@@ -580,7 +580,7 @@ a_program_is_heard_to_its_end(void **state)
     reset("not started");
     rig.spawn_status = WP_UNAVAILABLE;
     look();
-    compare("probe_runs");
+    compare("probe/runs");
 }
 
 static void
@@ -652,7 +652,7 @@ a_trial_says_what_is_in_the_way(void **state)
     reset("no descriptors");
     rig.pipe_fails = true;
     try_it(wp_host_try);
-    compare("probe_trials");
+    compare("probe/trials");
 }
 
 static void
@@ -679,7 +679,7 @@ gvisor_must_say_its_word(void **state)
         rig.status = rows[i].status;
         try_it(wp_host_try_gvisor);
     }
-    compare("probe_gvisor");
+    compare("probe/gvisor");
 }
 
 int

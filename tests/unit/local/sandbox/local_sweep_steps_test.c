@@ -301,7 +301,7 @@ who_is_recorded_is_killed_and_removed(void **state)
     rig.record_boot = "";
     wp_sweep_add(sweep, "a");
     finish(sweep);
-    golden_compare(seen.text, WP_TEST_GOLDEN "/sweep_kills.txt");
+    golden_compare(seen.text, WP_TEST_GOLDEN "/sweep/kills.txt");
 }
 
 static void
@@ -317,7 +317,7 @@ what_cannot_be_removed_is_counted_and_told(void **state)
     rig.stuck = true;
     wp_sweep_add(sweep, "a");
     finish(sweep);
-    golden_compare(seen.text, WP_TEST_GOLDEN "/sweep_failures.txt");
+    golden_compare(seen.text, WP_TEST_GOLDEN "/sweep/failures.txt");
 }
 
 /* Each group is tried so often, with a wait behind each try. */
@@ -338,7 +338,7 @@ groups_are_tried_often(void **state)
                        rig.kills, rig.waits);
         }
     }
-    golden_compare(seen.text, WP_TEST_GOLDEN "/sweep_tries.txt");
+    golden_compare(seen.text, WP_TEST_GOLDEN "/sweep/tries.txt");
 }
 
 static void
@@ -374,7 +374,7 @@ a_batch_is_ended_when_it_is_full(void **state)
     rig.quiet = false;
     wp_sweep_add(sweep, longest);
     finish(sweep);
-    golden_compare(seen.text, WP_TEST_GOLDEN "/sweep_batch.txt");
+    golden_compare(seen.text, WP_TEST_GOLDEN "/sweep/batch.txt");
 }
 
 static void

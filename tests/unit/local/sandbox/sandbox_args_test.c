@@ -361,7 +361,7 @@ bubblewrap_is_told_all_of_a_template(void **state)
             assert_null(lt.programs.ptr);
         }
     }
-    compare("args_bwrap");
+    compare("args/bwrap");
 }
 
 /* A variable whose name is as long as a text can be. */
@@ -514,7 +514,7 @@ inits_are_told_all_of_their_programs(void **state)
                         "probe\0readinessProbe\0000\0\0000\0000",
                         lt.programs.len);
     wp_extras_fini(&lt);
-    compare("args_programs");
+    compare("args/programs");
 }
 
 static void
@@ -599,7 +599,7 @@ a_lack_of_descriptors_leaves_those_to_close(void **state)
         assert_int_equal(descriptors_count(), before);
         wp_extras_fini(&lt);
     } while (!ok);
-    compare("args_descriptors");
+    compare("args/descriptors");
 }
 
 /* --- gVisor's configuration --- */
@@ -628,7 +628,7 @@ gvisor_is_told_all_of_a_template(void **state)
         wp_gvisor_fini(&lt);
         assert_null(lt.gvisor);
     }
-    compare("args_gvisor");
+    compare("args/gvisor");
 }
 
 static void
@@ -692,7 +692,7 @@ a_sandbox_has_its_own_configuration(void **state)
         assert_int_equal(close(fd), 0);
         wp_gvisor_fini(&lt);
     }
-    compare("args_gvisor_own");
+    compare("args/gvisor_own");
 }
 
 static void *

@@ -96,7 +96,7 @@ a_hello_names_the_inner_process(void **state)
         rig_piece(piece);
         hear();
     }
-    rig_compare("events_hello");
+    rig_compare("events/hello");
 }
 
 static void
@@ -125,7 +125,7 @@ words_that_wait_explain_an_early_end(void **state)
     rig_piece((struct rig_piece){.bytes = "Fno program", .len = 11});
     wp_sandbox_on_outer_exit(RIG_OUTER, EV_READ, &rig.sandbox);
     rig_dump();
-    rig_compare("events_early_end");
+    rig_compare("events/early_end");
 }
 
 static void
@@ -141,7 +141,7 @@ the_first_answer_begins_a_look_from_outside(void **state)
             say("O");
         }
     }
-    rig_compare("events_open");
+    rig_compare("events/open");
 }
 
 static void
@@ -163,7 +163,7 @@ answers_to_probes_count_when_asked_for(void **state)
             }
         }
     }
-    rig_compare("events_probes");
+    rig_compare("events/probes");
 }
 
 static void
@@ -180,7 +180,7 @@ so_many_silences_in_a_row_are_an_end(void **state)
     wp_sandbox_silent(&rig.sandbox, "it has a long silence, of which one can "
                                     "say nothing that would not be too long");
     rig_dump();
-    rig_compare("events_silence");
+    rig_compare("events/silence");
 }
 
 static void
@@ -210,7 +210,7 @@ an_end_is_told_in_inits_words(void **state)
     rig_reset(WP_SANDBOX_READY);
     rig.oom_kills = 1;
     say(longest);
-    rig_compare("events_ends");
+    rig_compare("events/ends");
 }
 
 static void
@@ -222,7 +222,7 @@ bindings_are_answered(void **state)
     rig_reset(WP_SANDBOX_READY);
     say("D and more");
     say("?");
-    rig_compare("events_bindings");
+    rig_compare("events/bindings");
 }
 
 /* Those that nobody expects are closed. */
@@ -243,7 +243,7 @@ descriptors_go_to_whom_they_are_for(void **state)
             say_with(words[i], fds);
         }
     }
-    rig_compare("events_descriptors");
+    rig_compare("events/descriptors");
 }
 
 static void
@@ -268,7 +268,7 @@ an_egress_socket_is_taken_once_where_there_is_a_policy(void **state)
         rig.member_lacks = i == 8;
         say_with("E", 1);
     }
-    rig_compare("events_egress");
+    rig_compare("events/egress");
 }
 
 static void
@@ -296,7 +296,7 @@ the_channels_end_is_the_sandboxs_after_its_hello(void **state)
         rig_piece(rows[i].piece);
         hear();
     }
-    rig_compare("events_channel_end");
+    rig_compare("events/channel_end");
 }
 
 /* --- Ends of processes --- */
@@ -328,7 +328,7 @@ the_inner_process_ends(void **state)
         wp_sandbox_on_inner_exit(RIG_INNER, EV_READ, &rig.sandbox);
         rig_dump();
     }
-    rig_compare("events_inner_exit");
+    rig_compare("events/inner_exit");
 }
 
 static void
@@ -377,7 +377,7 @@ bubblewrap_ends(void **state)
     rig_piece((struct rig_piece){.bytes = ""});
     pieces(1, "Xinit's");
     end_outer("with words of its own");
-    rig_compare("events_outer_exit");
+    rig_compare("events/outer_exit");
 }
 
 static void
@@ -415,7 +415,7 @@ what_bubblewrap_says_has_room(void **state)
     rig_piece((struct rig_piece){.bytes = ""});
     wp_sandbox_on_stderr(RIG_STDERR, EV_READ, &rig.sandbox);
     rig_dump();
-    rig_compare("events_stderr");
+    rig_compare("events/stderr");
 }
 
 int

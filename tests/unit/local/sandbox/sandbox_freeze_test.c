@@ -105,7 +105,7 @@ a_lease_says_what_is_watched(void **state)
         rig.sandbox.looked_ns = rig.now_ns;
         lease_for(rows[i].freeze_ms, rows[i].left_ms, rows[i].keep);
     }
-    rig_compare("freeze_leases");
+    rig_compare("freeze/leases");
 }
 
 static void
@@ -142,7 +142,7 @@ a_lease_of_one_that_is_not_watched_changes_little(void **state)
     rig_reset(WP_SANDBOX_READY);
     rig.sandbox.has_group = false;
     lease_for(10000, 30000, true);
-    rig_compare("freeze_no_leases");
+    rig_compare("freeze/no_leases");
 }
 
 /* --- Looks --- */
@@ -182,7 +182,7 @@ it_is_asked_to_hold_still_when_it_has_been_idle_for_long(void **state)
         }
         time_out();
     }
-    rig_compare("freeze_looks");
+    rig_compare("freeze/looks");
 }
 
 static void
@@ -206,7 +206,7 @@ who_cannot_be_asked_is_asked_later(void **state)
     reset("not all of it");
     rig.send_answer = 1;
     time_out();
-    rig_compare("freeze_asks");
+    rig_compare("freeze/asks");
 }
 
 /* When the next look is: by what it may be idle, and by its lease. */
@@ -242,7 +242,7 @@ looks_come_in_time_for_both(void **state)
             lease_for(rows[i].freeze_ms, rows[i].lease_ms, true);
         }
     }
-    rig_compare("freeze_next_looks");
+    rig_compare("freeze/next_looks");
 }
 
 /* --- What init says --- */
@@ -272,7 +272,7 @@ what_nobody_asked_for_is_not_heeded(void **state)
     reset("the longest");
     rig.sandbox.looking = true;
     idle("4294967295", -1);
-    rig_compare("freeze_odd_words");
+    rig_compare("freeze/odd_words");
 }
 
 static void
@@ -292,7 +292,7 @@ use_prolongs_a_lease(void **state)
         pass_ms(5000);
         idle(i == 0 ? "4999" : i == 1 ? "5000" : i == 5 ? "5001" : "10", -1);
     }
-    rig_compare("freeze_use");
+    rig_compare("freeze/use");
 }
 
 static void
@@ -330,7 +330,7 @@ one_that_was_idle_for_long_is_frozen(void **state)
     rig.sandbox.lease_ms = 9000;
     rig.freezes = false;
     idle("10000", RIG_PASSED);
-    rig_compare("freeze_frozen");
+    rig_compare("freeze/frozen");
 }
 
 static void
@@ -358,7 +358,7 @@ a_connection_thaws_it(void **state)
         rig_dump();
         wp_sandbox_thaw(sandbox);
     }
-    rig_compare("freeze_thawed");
+    rig_compare("freeze/thawed");
 }
 
 static void
@@ -372,7 +372,7 @@ nobody_looks_any_more(void **state)
     idle("12000", RIG_DOOR);
     wp_sandbox_unlook(&rig.sandbox);
     rig_dump();
-    rig_compare("freeze_unlook");
+    rig_compare("freeze/unlook");
 }
 
 int

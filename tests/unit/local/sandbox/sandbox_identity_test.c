@@ -77,7 +77,7 @@ one_is_given_and_the_next_is_planned(void **state)
         rig.sign_until_ms = wall_ms() + left_ms[i];
         identify("audience", 60000);
     }
-    rig_compare("identity_given");
+    rig_compare("identity/given");
 }
 
 static void
@@ -101,7 +101,7 @@ the_same_one_is_not_sent_again(void **state)
     rig.record_answer = WP_OK;
     record();
     record();
-    rig_compare("identity_same");
+    rig_compare("identity/same");
 }
 
 static void
@@ -125,7 +125,7 @@ one_that_cannot_be_had_is_none(void **state)
     rig.token = longest;
     rig.sign_until_ms++;
     identify("audience", 60000);
-    rig_compare("identity_none");
+    rig_compare("identity/none");
 }
 
 static void
@@ -150,7 +150,7 @@ the_next_one_comes_when_it_is_due(void **state)
     rig.sign_answer = WP_UNAVAILABLE;
     pass(200 * WP_NS_PER_S);
     time_out();
-    rig_compare("identity_due");
+    rig_compare("identity/due");
 }
 
 static void
@@ -168,7 +168,7 @@ a_clock_that_was_set_makes_a_new_one(void **state)
         rig.wall_ns += by_ns[i];
         time_out();
     }
-    rig_compare("identity_clock");
+    rig_compare("identity/clock");
 }
 
 static void
@@ -183,7 +183,7 @@ who_is_not_ready_gets_none(void **state)
             time_out();
         }
     }
-    rig_compare("identity_states");
+    rig_compare("identity/states");
 }
 
 int

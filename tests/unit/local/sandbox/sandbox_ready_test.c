@@ -55,7 +55,7 @@ a_port_that_takes_connections_is_ready(void **state)
     memset(rig.sandbox.socket_path, 's', WP_ENDPOINT_MAX);
     rig.sandbox.socket_path[WP_ENDPOINT_MAX] = '\0';
     look();
-    rig_compare("ready_port");
+    rig_compare("ready/port");
 }
 
 static void
@@ -106,7 +106,7 @@ a_page_must_be_healthy(void **state)
     rig.sandbox.reply_len = 3;
     rig.send_answer = INT32_MAX;
     look();
-    rig_compare("ready_page");
+    rig_compare("ready/page");
 }
 
 static void
@@ -118,7 +118,7 @@ looks_become_rarer(void **state)
         wp_sandbox_bridge_check(&rig.sandbox);
     }
     rig_dump();
-    rig_compare("ready_retries");
+    rig_compare("ready/retries");
 }
 
 static void
@@ -134,7 +134,7 @@ the_next_look_is_only_for_one_that_starts(void **state)
             wp_sandbox_on_bridge_timer(-1, EV_TIMEOUT, &rig.sandbox);
         }
     }
-    rig_compare("ready_timer");
+    rig_compare("ready/timer");
 }
 
 static void
@@ -148,7 +148,7 @@ what_is_to_outlive_the_daemon_is_recorded_first(void **state)
         rig.send_answer = i == 2 ? -1 : INT32_MAX;
         look();
     }
-    rig_compare("ready_outlives");
+    rig_compare("ready/outlives");
 }
 
 static void
@@ -164,7 +164,7 @@ probes_are_spread_by_a_quarter(void **state)
             wp_sandbox_next_probe(&rig.sandbox);
         }
     }
-    rig_compare("ready_probes");
+    rig_compare("ready/probes");
 }
 
 int
