@@ -120,6 +120,7 @@ words_that_wait_explain_an_early_end(void **state)
     rig_reset(WP_SANDBOX_STARTING);
     rig.info.si_pid = 40;
     rig.sandbox.inner_fd = -1;
+    rig.sandbox.stderr_fd = -1;
     rig.poll_answer = 1;
     rig_piece((struct rig_piece){.bytes = "H", .len = 1, .pid = 41});
     rig_piece((struct rig_piece){.bytes = "Fno program", .len = 11});
