@@ -354,6 +354,8 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 int __wrap_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 long __wrap_syscall(long number, ...);
 void __wrap_explicit_bzero(void *bytes, size_t len);
+/* What an optimizing build makes of it. */
+void __wrap___explicit_bzero_chk(void *bytes, size_t len, size_t cap);
 
 static int64_t
 mono_ns(const struct wp_clock *clock)
@@ -599,6 +601,13 @@ __wrap_explicit_bzero(void *bytes, size_t len)
 {
     rig_note("wipe %zu bytes", len);
     memset(bytes, 0, len);
+}
+
+void
+__wrap___explicit_bzero_chk(void *bytes, size_t len, size_t cap)
+{
+    assert_true(len <= cap);
+    __wrap_explicit_bzero(bytes, len);
 }
 
 /* --- The sandbox --- */
