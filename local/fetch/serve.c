@@ -367,7 +367,7 @@ wp_fetch_serve(const char *socket_path, const char *cache)
     static struct server self;
 
     for (size_t i = 0; i < PEERS_MAX; i++) {
-        self.peers[i].fd = -1;
+        self.peers[i] = (struct peer){.fd = -1};
     }
     if (wp_landlock_abi() == 0) {
         errno = ENOSYS;

@@ -82,7 +82,6 @@ run_program(struct wp_spawn *spawn, char *text, size_t cap)
     int64_t until_ns = wp_clock_mono_ns(wp_clock_system()) +
                        (int64_t)RUN_TIMEOUT_MS * WP_NS_PER_MS;
 
-    text[0] = '\0';
     if (pipe2(pipes, O_CLOEXEC) != 0) {
         (void)snprintf(text, cap, "no descriptors are left");
         return -1;

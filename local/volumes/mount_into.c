@@ -35,13 +35,12 @@ struct work {
 
 /* errno stays: it is of what went wrong before. */
 static void
-close_fd(int *fd)
+close_fd(int fd)
 {
-    if (*fd >= 0) {
+    if (fd >= 0) {
         int error = errno;
 
-        (void)close(*fd);
-        *fd = -1;
+        (void)close(fd);
         errno = error;
     }
 }
@@ -129,8 +128,8 @@ enter(const struct work *work)
         ok = setns(user_fd, CLONE_NEWUSER) == 0 &&
              setns(mounts_fd, CLONE_NEWNS) == 0;
     }
-    close_fd(&mounts_fd);
-    close_fd(&user_fd);
+    close_fd(mounts_fd);
+    close_fd(user_fd);
     return ok;
 }
 
@@ -144,7 +143,7 @@ open_place(const struct wp_mount_into *mount)
     if (top >= 0 && wp_inside_make(top, mount->path, 0755)) {
         place = wp_inside_open(top, mount->path, WP_INSIDE_NO_LINKS);
     }
-    close_fd(&top);
+    close_fd(top);
     return place;
 }
 
@@ -183,7 +182,7 @@ attach_child(void *arg)
     ok = is_same(place, work->tree_fd) ||
          move_mount(work->tree_fd, "", place, "",
                     MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0;
-    close_fd(&place);
+    close_fd(place);
     return end(work, ok);
 }
 
@@ -243,7 +242,7 @@ write_map(pid_t pid, const char *name, uid_t inside, uid_t outside)
     }
     errno = EIO; /* Of a part of it. */
     ok = write(fd, text, (size_t)n) == n;
-    close_fd(&fd);
+    close_fd(fd);
     return ok;
 }
 
@@ -287,8 +286,8 @@ detach(struct work *work)
 static enum wp_status
 finish(struct work *work, bool ok, struct wp_err *err)
 {
-    close_fd(&work->tree_fd);
-    close_fd(&work->map_fd);
+    close_fd(work->tree_fd);
+    close_fd(work->map_fd);
     return ok ? WP_OK
               : wp_err_sys(err, WP_UNAVAILABLE, work->error, "cannot %s",
                            work->step);

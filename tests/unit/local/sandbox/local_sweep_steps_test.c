@@ -95,7 +95,9 @@ void __wrap_wp_log_emit(enum wp_log_level level, const char *event,
 void *
 __wrap_malloc(size_t size)
 {
-    return rig.no_memory ? NULL : __real_malloc(size);
+    void *at = rig.no_memory ? NULL : __real_malloc(size);
+
+    return at != NULL ? memset(at, 'x', size) : NULL;
 }
 
 int
