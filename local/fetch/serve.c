@@ -384,8 +384,11 @@ wp_fetch_serve(const char *socket_path, const char *cache)
         return fail("the cache ", cache);
     }
     self.signal_fd = open_signals(&self);
+    if (self.signal_fd < 0) {
+        return fail("signals", "");
+    }
     self.listen_fd = listen_at(socket_path);
-    if (self.signal_fd < 0 || self.listen_fd < 0) {
+    if (self.listen_fd < 0) {
         return fail("the socket ", socket_path);
     }
     while (serve_once(&self)) {
