@@ -199,17 +199,16 @@ static void
 on_connection(struct server *self)
 {
     int fd = accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    struct peer *peer = self->peers;
 
-    for (size_t i = 0; fd >= 0 && i < PEERS_MAX; i++) {
-        if (self->peers[i].fd < 0) {
-            self->peers[i] =
-                (struct peer){.fd = fd, .ask_by_ms = now_ms() + ASK_WITHIN_MS};
-            return;
-        }
+    if (fd < 0) {
+        return;
     }
-    if (fd >= 0) {
-        (void)close(fd);
+    /* There is a place: a full server does not listen. */
+    while (peer->fd >= 0) {
+        peer++;
     }
+    *peer = (struct peer){.fd = fd, .ask_by_ms = now_ms() + ASK_WITHIN_MS};
 }
 
 /* A part that nothing was put into goes, unless another fills it. */
@@ -219,8 +218,7 @@ drop_part(const struct server *self, const struct peer *of)
     for (size_t i = 0; i < PEERS_MAX; i++) {
         const struct peer *other = &self->peers[i];
 
-        if (other != of && other->pid > 0 &&
-            strcmp(other->part, of->part) == 0) {
+        if (other != of && strcmp(other->part, of->part) == 0) {
             return;
         }
     }

@@ -753,6 +753,27 @@ what_another_has_made_meanwhile_is_taken(void **state)
     compare("checkout_meanwhile");
 }
 
+/* As where nobody has a standard input. */
+static void
+the_first_descriptor_is_one_like_others(void **state)
+{
+    int kept = dup(STDIN_FILENO);
+
+    (void)state;
+    assert_true(kept > STDERR_FILENO);
+    assert_int_equal(close(STDIN_FILENO), 0);
+    rig.quiet = true;
+    answer("rev-parse", A "\n");
+    check_out(A); /* The lock. */
+    assert_int_equal(close(STDIN_FILENO), -1);
+    check_out(A); /* The image. */
+    assert_int_equal(close(STDIN_FILENO), -1);
+    assert_int_equal(dup2(kept, STDIN_FILENO), STDIN_FILENO);
+    assert_int_equal(close(kept), 0);
+    assert_string_equal(seen.text, "made " A ": 'an image', 400\n"
+                                   "kept " A ": 'an image', 400\n");
+}
+
 /* Each call in turn; at last all go through. */
 static void
 every_failure_is_told(void **state)
@@ -796,6 +817,7 @@ main(void)
         TEST(a_repository_has_a_largest_size),
         TEST(what_was_cut_off_is_made_anew),
         TEST(what_another_has_made_meanwhile_is_taken),
+        TEST(the_first_descriptor_is_one_like_others),
         TEST(every_failure_is_told),
     };
 

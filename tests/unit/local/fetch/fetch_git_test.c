@@ -566,6 +566,27 @@ who_cannot_be_heard_is_ended(void **state)
                    "failed, status -1, 'git printed more than was expected'\n");
 }
 
+/* As where nobody has a standard input. */
+static void
+the_first_descriptor_is_one_like_others(void **state)
+{
+    int kept = dup(STDIN_FILENO);
+
+    (void)state;
+    assert_true(kept > STDERR_FILENO);
+    assert_int_equal(close(STDIN_FILENO), 0);
+    rig.act.out = "words\n";
+    rig.act.err = "fatal: no\n";
+    rig.act.err_len = 10;
+    rig.act.status = 3;
+    run();
+    assert_int_equal(__real_dup2(kept, STDIN_FILENO), STDIN_FILENO);
+    assert_int_equal(close(kept), 0);
+    assert_string_equal(seen.text, "pipe2 cloexec\npipe2 cloexec\nfork\n"
+                                   "waitpid 0\n"
+                                   "words\nfailed, status 3, 'no'\n");
+}
+
 int
 main(void)
 {
@@ -581,6 +602,7 @@ main(void)
         TEST(what_cannot_be_started_is_told),
         TEST(signals_change_nothing),
         TEST(who_cannot_be_heard_is_ended),
+        TEST(the_first_descriptor_is_one_like_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,6 +42,9 @@ static struct {
     int removals;
 } rig;
 static struct golden seen;
+/* The process whose descriptor is 0, as where the daemon began without a
+ * standard input; 0: none. The journals are the same. */
+static int zero;
 static struct wp_local local;
 static struct wp_local_sweep counts;
 
@@ -69,6 +72,13 @@ group_name(const struct wp_cgroups *groups)
            : groups == &local.old_cgroups[0] ? "before"
            : groups == &local.old_cgroups[1] ? "long before"
                                              : "?";
+}
+
+/* As it is noted. */
+static int
+named(int fd)
+{
+    return fd == 0 && zero != 0 ? FDS + zero : fd;
 }
 
 /* --- What lies below --- */
@@ -113,7 +123,7 @@ __wrap_access(const char *path, int mode)
 int
 __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
-    note("poll %d%s, %d ms", fds[0].fd,
+    note("poll %d%s, %d ms", named(fds[0].fd),
          n == 1 && fds[0].events == POLLIN ? "" : " ?", timeout_ms);
     return 1;
 }
@@ -121,10 +131,10 @@ __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 int
 __wrap_close(int fd)
 {
-    if (fd < FDS) {
+    if (named(fd) < FDS) {
         return __real_close(fd);
     }
-    note("close %d", fd);
+    note("close %d", named(fd));
     return 0;
 }
 
@@ -143,8 +153,8 @@ __wrap_syscall(long number, ...)
     info = va_arg(ap, const void *);
     flags = va_arg(ap, unsigned);
     va_end(ap);
-    note("%s %d, %s %u", number == SYS_pidfd_send_signal ? "signal" : "?", fd,
-         sig == SIGKILL && info == NULL ? "kill" : "?", flags);
+    note("%s %d, %s %u", number == SYS_pidfd_send_signal ? "signal" : "?",
+         named(fd), sig == SIGKILL && info == NULL ? "kill" : "?", flags);
     return rig.unkillable ? -1 : 0;
 }
 
@@ -175,7 +185,10 @@ int
 __wrap_wp_process_open(pid_t pid, uint64_t start)
 {
     note("open process %d of %u", (int)pid, (unsigned)start);
-    return (pid == 12 ? rig.inner_gone : rig.outer_gone) ? -1 : FDS + (int)pid;
+    if (pid == 12 ? rig.inner_gone : rig.outer_gone) {
+        return -1;
+    }
+    return (int)pid == zero ? 0 : FDS + (int)pid;
 }
 
 bool
@@ -406,5 +419,10 @@ main(void)
         TEST(no_memory_is_no_sweep),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    for (zero = 11; zero <= 12; zero++) {
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    return failed;
 }

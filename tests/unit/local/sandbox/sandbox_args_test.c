@@ -777,6 +777,32 @@ a_configuration_that_cannot_be_written_is_none(void **state)
     wp_gvisor_fini(&lt);
 }
 
+/* As where the daemon began without a standard input. */
+static void
+the_first_descriptor_is_one_like_others(void **state)
+{
+    int kept = dup(STDIN_FILENO);
+    struct wp_err err;
+    json_t *config;
+    int fd;
+
+    (void)state;
+    assert_true(kept > STDERR_FILENO);
+    assert_int_equal(wp_gvisor_make(&local, &lt, &err), WP_OK);
+    assert_int_equal(close(STDIN_FILENO), 0);
+    fd = wp_extras_memory(WP_STR("bytes"));
+    assert_int_equal(fd, STDIN_FILENO);
+    expect_bytes(fd, "bytes", 5);
+    fd = wp_gvisor_config_open(&lt, "pool-x1", "0123abc", false);
+    assert_int_equal(fd, STDIN_FILENO);
+    config = json_loadfd(fd, 0, NULL);
+    assert_non_null(config);
+    json_decref(config);
+    assert_int_equal(dup2(kept, STDIN_FILENO), STDIN_FILENO);
+    assert_int_equal(close(kept), 0);
+    wp_gvisor_fini(&lt);
+}
+
 int
 main(void)
 {
@@ -796,6 +822,7 @@ main(void)
         TEST(a_sandbox_has_its_own_configuration),
         TEST(no_memory_for_gvisor_is_told),
         TEST(a_configuration_that_cannot_be_written_is_none),
+        TEST(the_first_descriptor_is_one_like_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

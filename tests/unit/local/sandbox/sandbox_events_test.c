@@ -61,23 +61,23 @@ a_hello_names_the_inner_process(void **state)
         bool kill_due;
         enum wp_status record;
     } rows[] = {
-        {"it lives", {.pid = 41}, -1, RIG_INNER, 0, false, WP_OK},
+        {"it lives", {.pid = 41}, -1, FD_INNER, 0, false, WP_OK},
         {"behind descriptors",
          {.pid = 41, .fds = 1, .fds_first = true},
          -1,
-         RIG_INNER,
+         FD_INNER,
          0,
          false,
          WP_OK},
-        {"the first number", {.pid = 1}, -1, RIG_INNER, 0, false, WP_OK},
-        {"no credentials", {.pid = 0}, -1, RIG_INNER, 0, false, WP_OK},
-        {"of nobody", {.pid = -1}, -1, RIG_INNER, 0, false, WP_OK},
-        {"once more", {.pid = 41}, RIG_INNER, RIG_DOOR, 0, false, WP_OK},
+        {"the first number", {.pid = 1}, -1, FD_INNER, 0, false, WP_OK},
+        {"no credentials", {.pid = 0}, -1, FD_INNER, 0, false, WP_OK},
+        {"of nobody", {.pid = -1}, -1, FD_INNER, 0, false, WP_OK},
+        {"once more", {.pid = 41}, FD_INNER, FD_DOOR, 0, false, WP_OK},
         {"no descriptor", {.pid = 41}, -1, -1, 0, false, WP_OK},
-        {"it has gone", {.pid = 41}, -1, RIG_INNER, 1, false, WP_OK},
-        {"it cannot be asked", {.pid = 41}, -1, RIG_INNER, -1, false, WP_OK},
-        {"to be killed", {.pid = 41}, -1, RIG_INNER, 0, true, WP_OK},
-        {"not recorded", {.pid = 41}, -1, RIG_INNER, 0, false, WP_UNAVAILABLE},
+        {"it has gone", {.pid = 41}, -1, FD_INNER, 1, false, WP_OK},
+        {"it cannot be asked", {.pid = 41}, -1, FD_INNER, -1, false, WP_OK},
+        {"to be killed", {.pid = 41}, -1, FD_INNER, 0, true, WP_OK},
+        {"not recorded", {.pid = 41}, -1, FD_INNER, 0, false, WP_UNAVAILABLE},
     };
 
     (void)state;
@@ -86,8 +86,8 @@ a_hello_names_the_inner_process(void **state)
 
         rig_note("--- %s", rows[i].what);
         rig_reset(WP_SANDBOX_STARTING);
-        rig.sandbox.inner_fd = rows[i].inner_fd;
-        rig.pidfd_answer = rows[i].pidfd;
+        rig.sandbox.inner_fd = rig_fd(rows[i].inner_fd);
+        rig.pidfd_answer = rig_fd(rows[i].pidfd);
         rig.poll_answer = rows[i].poll;
         rig.sandbox.kill_due = rows[i].kill_due;
         rig.record_answer = rows[i].record;
@@ -280,19 +280,19 @@ the_channels_end_is_the_sandboxs_after_its_hello(void **state)
         int inner_fd;
         uint64_t oom_kills;
     } rows[] = {
-        {{.bytes = ""}, RIG_INNER, 0},
-        {{.bytes = "", .fds = 1}, RIG_INNER, 2},
+        {{.bytes = ""}, FD_INNER, 0},
+        {{.bytes = "", .fds = 1}, FD_INNER, 2},
         {{.bytes = ""}, -1, 0},
-        {{.error = ECONNRESET}, RIG_INNER, 0},
-        {{.error = EAGAIN}, RIG_INNER, 0},
-        {{.error = EINTR}, RIG_INNER, 0},
+        {{.error = ECONNRESET}, FD_INNER, 0},
+        {{.error = EAGAIN}, FD_INNER, 0},
+        {{.error = EINTR}, FD_INNER, 0},
     };
 
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
         rig_note("--- %zu", i);
         rig_reset(WP_SANDBOX_READY);
-        rig.sandbox.inner_fd = rows[i].inner_fd;
+        rig.sandbox.inner_fd = rig_fd(rows[i].inner_fd);
         rig.oom_kills = rows[i].oom_kills;
         rig_piece(rows[i].piece);
         hear();
@@ -439,5 +439,5 @@ main(void)
         TEST(what_bubblewrap_says_has_room),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    RIG_RUN(tests);
 }

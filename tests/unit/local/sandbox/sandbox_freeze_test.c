@@ -392,5 +392,5 @@ main(void)
         TEST(nobody_looks_any_more),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    RIG_RUN(tests);
 }

@@ -180,5 +180,5 @@ main(void)
         TEST(probes_are_spread_by_a_quarter),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    RIG_RUN(tests);
 }

@@ -25,6 +25,7 @@
 #include "proto/loop/loop.h"
 
 struct rig rig;
+int rig_zero;
 
 void
 rig_note(const char *fmt, ...)
@@ -65,9 +66,10 @@ fd_name(int fd)
                                         "stderr",  "bridge",    "door",
                                         "passed",  "passed too"};
 
-    return fd < 0                              ? "none"
-           : fd >= RIG_FDS && fd < RIG_FDS_END ? names[fd - RIG_FDS]
-                                               : "another";
+    fd = fd == 0 && rig_zero != 0 ? rig_zero : fd;
+    return fd < 0                          ? "none"
+           : fd >= FD_FIRST && fd < FD_END ? names[fd - FD_FIRST]
+                                           : "another";
 }
 
 static const char *
@@ -397,10 +399,16 @@ __wrap_wp_log_emit(enum wp_log_level level, const char *event,
     golden_add(&rig.seen, "\n");
 }
 
+static bool
+is_real(int fd)
+{
+    return fd < FD_FIRST && (fd != 0 || rig_zero == 0);
+}
+
 int
 __wrap_close(int fd)
 {
-    if (fd < RIG_FDS) {
+    if (is_real(fd)) {
         return __real_close(fd);
     }
     rig_note("close %s", fd_name(fd));
@@ -475,8 +483,8 @@ __wrap_recv(int fd, void *out, size_t cap, int flags)
 ssize_t
 __wrap_read(int fd, void *out, size_t cap)
 {
-    return fd < RIG_FDS ? __real_read(fd, out, cap)
-                        : take("read", fd, out, cap, "");
+    return is_real(fd) ? __real_read(fd, out, cap)
+                       : take("read", fd, out, cap, "");
 }
 
 static void

@@ -1,7 +1,7 @@
 /* tests/unit/local/sandbox/sandbox_rig.h - one sandbox, and a journal of all that
  * a file about it does: each call to another file, to the system or to the loop
- * is one line, and nothing real happens. Descriptors are numbers from RIG_FDS
- * on; time stands still. */
+ * is one line, and nothing real happens. Descriptors are numbers; time stands
+ * still. */
 #ifndef WP_TESTS_UNIT_LOCAL_SANDBOX_SANDBOX_RIG_H
 #define WP_TESTS_UNIT_LOCAL_SANDBOX_SANDBOX_RIG_H
 
@@ -14,18 +14,37 @@
 #include "tests/support/base/golden.h"
 
 enum {
-    RIG_FDS = 1000,
-    RIG_CONTROL = RIG_FDS,
-    RIG_INNER,
-    RIG_OUTER,
-    RIG_STDERR,
-    RIG_BRIDGE,
-    RIG_DOOR,
-    RIG_PASSED,
-    RIG_PASSED_TOO,
-    RIG_FDS_END,
+    FD_FIRST = 1000,
+    FD_CONTROL = FD_FIRST,
+    FD_INNER,
+    FD_OUTER,
+    FD_STDERR,
+    FD_BRIDGE,
+    FD_DOOR,
+    FD_PASSED,
+    FD_PASSED_TOO,
+    FD_END,
     RIG_PIECES = 12,
 };
+
+/* That one is 0, as where the daemon began without a standard input; 0: none
+ * is. The journals are the same. */
+extern int rig_zero;
+
+static inline int
+rig_fd(int fd)
+{
+    return fd == rig_zero ? 0 : fd;
+}
+
+#define RIG_CONTROL rig_fd(FD_CONTROL)
+#define RIG_INNER rig_fd(FD_INNER)
+#define RIG_OUTER rig_fd(FD_OUTER)
+#define RIG_STDERR rig_fd(FD_STDERR)
+#define RIG_BRIDGE rig_fd(FD_BRIDGE)
+#define RIG_DOOR rig_fd(FD_DOOR)
+#define RIG_PASSED rig_fd(FD_PASSED)
+#define RIG_PASSED_TOO rig_fd(FD_PASSED_TOO)
 
 /* What is read next, from whichever descriptor. */
 struct rig_piece {
@@ -81,5 +100,17 @@ void rig_dump(void);
 void rig_piece(struct rig_piece piece);
 /* The whole journal. */
 void rig_compare(const char *name);
+
+/* The tests with each of the descriptors as 0, and with none: what main is to
+ * return. */
+#define RIG_RUN(tests)                                                         \
+    do {                                                                       \
+        int rig_failed = cmocka_run_group_tests(tests, NULL, NULL);            \
+                                                                               \
+        for (rig_zero = FD_FIRST; rig_zero < FD_END; rig_zero++) {             \
+            rig_failed += cmocka_run_group_tests(tests, NULL, NULL);           \
+        }                                                                      \
+        return rig_failed;                                                     \
+    } while (0)
 
 #endif

@@ -53,6 +53,9 @@ static struct {
     int mappings; /* That are there. */
 } rig;
 static struct golden seen;
+/* Which of the descriptors is 0, as where the caller began without a standard
+ * input; -1: none. The journals are the same. */
+static int zero = -1;
 
 static void note(const char *fmt, ...) WP_PRINTF(1, 2);
 
@@ -82,7 +85,26 @@ fails(const char *what)
 static int
 new_fd(const char *what)
 {
-    return fails(what) ? -1 : rig.next_fd++;
+    int fd;
+
+    if (fails(what)) {
+        return -1;
+    }
+    fd = rig.next_fd++;
+    return fd - FDS == zero ? 0 : fd;
+}
+
+/* As it is noted. */
+static int
+named(int fd)
+{
+    return fd == 0 && zero >= 0 ? FDS + zero : fd;
+}
+
+static bool
+is_real(int fd)
+{
+    return named(fd) < FDS;
 }
 
 /* --- What lies below --- */
@@ -145,14 +167,16 @@ __wrap_mount_setattr(int fd, const char *path, unsigned flags,
 {
     note("mount_setattr %d '%s'%s: set%s%s%s, clear %" PRIu64
          ", propagation%s, map %" PRIu64,
-         fd, path,
+         named(fd), path,
          flags == AT_EMPTY_PATH && len == sizeof *attr ? "" : " otherwise",
          (attr->attr_set & MOUNT_ATTR_NOSUID) != 0 ? " nosuid" : "",
          (attr->attr_set & MOUNT_ATTR_NODEV) != 0 ? " nodev" : "",
          (attr->attr_set & MOUNT_ATTR_IDMAP) != 0 ? " idmap" : "",
          (uint64_t)attr->attr_clr,
          attr->propagation == MS_PRIVATE ? " private" : " ?",
-         (uint64_t)attr->userns_fd);
+         (attr->attr_set & MOUNT_ATTR_IDMAP) != 0
+             ? (uint64_t)named((int)attr->userns_fd)
+             : (uint64_t)attr->userns_fd);
     return fails("mount_setattr") ? -1 : 0;
 }
 
@@ -160,7 +184,8 @@ int
 __wrap_move_mount(int from, const char *from_path, int to, const char *to_path,
                   unsigned flags)
 {
-    note("move_mount %d '%s' to %d '%s'%s", from, from_path, to, to_path,
+    note("move_mount %d '%s' to %d '%s'%s", named(from), from_path, named(to),
+         to_path,
          flags == (MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH)
              ? ""
              : " otherwise");
@@ -170,7 +195,7 @@ __wrap_move_mount(int from, const char *from_path, int to, const char *to_path,
 int
 __wrap_setns(int fd, int what)
 {
-    note("setns %d %s", fd,
+    note("setns %d %s", named(fd),
          what == CLONE_NEWUSER ? "user"
          : what == CLONE_NEWNS ? "mounts"
                                : "?");
@@ -180,7 +205,7 @@ __wrap_setns(int fd, int what)
 int
 __wrap_ioctl(int fd, unsigned long what, ...)
 {
-    note("ioctl %d%s", fd, what == NS_GET_USERNS ? " userns" : " ?");
+    note("ioctl %d%s", named(fd), what == NS_GET_USERNS ? " userns" : " ?");
     return new_fd("ioctl");
 }
 
@@ -203,17 +228,17 @@ __wrap_open(const char *path, int flags, ...)
              ? ", a folder's name"
          : (flags & ~O_WRONLY) == O_CLOEXEC ? ""
                                             : ", otherwise",
-         fd);
+         named(fd));
     return fd;
 }
 
 ssize_t
 __wrap_write(int fd, const void *bytes, size_t len)
 {
-    if (fd < FDS) {
+    if (is_real(fd)) {
         return __real_write(fd, bytes, len);
     }
-    note("write %d '%.*s'", fd, (int)len - 1, (const char *)bytes);
+    note("write %d '%.*s'", named(fd), (int)len - 1, (const char *)bytes);
     assert_int_equal(((const char *)bytes)[len - 1], '\n');
     return fails("write") ? -1 : (ssize_t)len - rig.short_writes;
 }
@@ -221,10 +246,10 @@ __wrap_write(int fd, const void *bytes, size_t len)
 int
 __wrap_close(int fd)
 {
-    if (fd < FDS) {
+    if (is_real(fd)) {
         return __real_close(fd);
     }
-    note("close %d", fd);
+    note("close %d", named(fd));
     if (rig.on) {
         errno = EBADF; /* Nobody may tell that one. */
     }
@@ -268,12 +293,12 @@ __wrap_syscall(long number, ...)
 int
 __wrap_fstat(int fd, struct stat *out)
 {
-    if (fd < FDS) {
+    if (is_real(fd)) {
         return __real_fstat(fd, out);
     }
     memset(out, 0, sizeof *out);
-    out->st_dev = fd == FDS ? 5 : 5 + rig.dev;
-    out->st_ino = fd == FDS ? 6 : 6 + rig.ino;
+    out->st_dev = named(fd) == FDS ? 5 : 5 + rig.dev;
+    out->st_ino = named(fd) == FDS ? 6 : 6 + rig.ino;
     return fails("fstat") ? -1 : 0;
 }
 
@@ -348,14 +373,14 @@ __wrap_waitpid(pid_t pid, int *status, int options)
 bool
 __wrap_wp_inside_make(int top, const char *path, mode_t mode)
 {
-    note("make %s in %d, %03o", path, top, (unsigned)mode);
+    note("make %s in %d, %03o", path, named(top), (unsigned)mode);
     return !fails("make");
 }
 
 int
 __wrap_wp_inside_open(int top, const char *path, enum wp_inside_links links)
 {
-    note("open %s in %d%s", path, top,
+    note("open %s in %d%s", path, named(top),
          links == WP_INSIDE_NO_LINKS ? "" : " with links");
     return new_fd("open inside");
 }
@@ -514,5 +539,10 @@ main(void)
         cmocka_unit_test_setup(odd_children_are_told, set_up),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    for (zero = 0; zero < 8; zero++) {
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    return failed;
 }
