@@ -18,7 +18,7 @@
 enum {
     JOURNAL_MAX = 64 << 10,
     ID_LEN = 32,
-    SHOWN_MAX = 400,
+    SHOWN_MAX = 2000,
 };
 
 static char text[JOURNAL_MAX];

@@ -42,7 +42,7 @@ struct wp_http_req {
 /* Appends to the journal. A line feed in what was given shows as "|", what is
  * not printable as "\XX", and a random id (32 times the digits XX) as "#XX". */
 void journal(const char *fmt, ...) WP_PRINTF(1, 2);
-/* The same of bytes, shortened to their number when there are more than 400. */
+/* The same of bytes, shortened to their number when there are more than 2000. */
 void journal_bytes(const char *data, size_t len);
 /* The end of a line. */
 void journal_line(void);
