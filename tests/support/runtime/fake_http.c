@@ -23,10 +23,14 @@ enum {
 
 static char text[JOURNAL_MAX];
 static size_t used;
+static bool muted;
 
 static void
 put(const char *data, size_t len)
 {
+    if (muted) {
+        return;
+    }
     if (used + len >= sizeof text) {
         abort();
     }
@@ -106,6 +110,12 @@ void
 journal_line(void)
 {
     put("\n", 1);
+}
+
+void
+journal_mute(bool on)
+{
+    muted = on;
 }
 
 void

@@ -49,6 +49,8 @@ void journal_line(void);
 /* Compares the whole journal, and empties it. */
 void journal_check(const char *expected, const char *file, int line);
 #define journal_is(expected) journal_check(expected, __FILE__, __LINE__)
+/* What follows is left out of it; or not any more. */
+void journal_mute(bool on);
 /* Empties it: what comes next is what the test is about. */
 void journal_drop(void);
 /* Compares it with a file (tests/support/base/golden.h). */

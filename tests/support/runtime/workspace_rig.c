@@ -336,8 +336,8 @@ workspace_end(void **state)
 void
 time_put(const char *path)
 {
-    const struct timespec times[2] = {{981173106, 789000000},
-                                      {981173106, 789000000}};
+    const struct timespec times[2] = {{981173106, 750000000},
+                                      {981173106, 750000000}};
 
     assert_int_equal(utimensat(workspace_runtime.workspace.fd, path, times,
                                AT_SYMLINK_NOFOLLOW),

@@ -34,7 +34,7 @@ void fault_tell_unlinks(bool on);
 void scan_fake(int count);
 
 /* What lies in the workspace, below a path of it. Modes are as given; all was
- * changed at 2001-02-03T04:05:06 and 789 ms. */
+ * changed at 2001-02-03T04:05:06 and 750 ms. */
 void file_put(const char *path, const char *text, unsigned mode);
 void folder_put(const char *path);
 void link_put(const char *path, const char *target);

@@ -170,6 +170,18 @@ a_tree_is_taken_down_from_its_leaves(void **state)
     (void)remove_at("/v1/files/gone", "recursive=T");
     fault_tell_unlinks(false);
     tree_show(".");
+    say("names of any length, one after the other");
+    folder_put("n");
+    for (int i = 0; i < 4; i++) {
+        static const char *const names[] = {"n/ccc", "n/a", "n/ddd", "n/b"};
+        char file[16];
+
+        folder_put(names[i]);
+        (void)snprintf(file, sizeof file, "%s/f", names[i]);
+        file_put(file, "x", 0644);
+    }
+    (void)remove_at("/v1/files/n", "recursive=true");
+    tree_show(".");
     golden("trees");
 }
 

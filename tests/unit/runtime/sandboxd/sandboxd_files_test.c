@@ -59,7 +59,25 @@ get(const char *path)
     get_with("GET", path, NULL);
 }
 
-/* A body in pieces of that many bytes. */
+/* Whether there is a file at the top that is being written. */
+static bool
+has_remains(void)
+{
+    struct dirent **names = NULL;
+    int count = wp_workspace_scan(workspace_runtime.workspace.fd, &names);
+    bool any = false;
+
+    assert_true(count >= 0);
+    for (int i = 0; i < count; i++) {
+        any = any || strncmp(names[i]->d_name, ".warmpool", 9) == 0;
+        free(names[i]);
+    }
+    free(names);
+    return any;
+}
+
+/* A body in pieces of that many bytes. With the answer to a failure nothing of
+ * it is left. */
 static void
 put_pieces(struct wp_http_req req, const char *body, size_t piece)
 {
@@ -72,6 +90,7 @@ put_pieces(struct wp_http_req req, const char *body, size_t piece)
     if (!req.replied) {
         req.ops->ready(&req);
     }
+    assert_false(has_remains());
     fake_http_gone(&req);
 }
 
