@@ -13,6 +13,7 @@
 
 #include "pool/base/compiler.h"
 #include "proto/formats/http_server.h"
+#include "tests/support/base/journal.h"
 
 enum {
     FAKE_HTTP_HEADERS = 16,
@@ -38,23 +39,6 @@ struct wp_http_req {
     const struct wp_http_stream_ops *stream;
     struct evbuffer *out; /* Made when it is first asked for. */
 };
-
-/* Appends to the journal. A line feed in what was given shows as "|", what is
- * not printable as "\XX", and a random id (32 times the digits XX) as "#XX". */
-void journal(const char *fmt, ...) WP_PRINTF(1, 2);
-/* The same of bytes, shortened to their number when there are more than 2000. */
-void journal_bytes(const char *data, size_t len);
-/* The end of a line. */
-void journal_line(void);
-/* Compares the whole journal, and empties it. */
-void journal_check(const char *expected, const char *file, int line);
-#define journal_is(expected) journal_check(expected, __FILE__, __LINE__)
-/* What follows is left out of it; or not any more. */
-void journal_mute(bool on);
-/* Empties it: what comes next is what the test is about. */
-void journal_drop(void);
-/* Compares it with a file (tests/support/base/golden.h). */
-void journal_compare(const char *path);
 
 /* The client has gone, or the server has sent the answer. */
 void fake_http_gone(struct wp_http_req *req);

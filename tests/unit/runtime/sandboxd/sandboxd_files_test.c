@@ -86,6 +86,10 @@ put_pieces(struct wp_http_req req, const char *body, size_t piece)
     req.ops->begin(&req);
     for (size_t at = 0; at < len && !req.replied; at += piece) {
         req.ops->body(&req, body + at, len - at < piece ? len - at : piece);
+        if (req.replied) {
+            journal("(at byte %zu)", at);
+            journal_line();
+        }
     }
     if (!req.replied) {
         req.ops->ready(&req);
@@ -426,6 +430,10 @@ a_form_brings_one_file(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof(cases[0]); i++) {
         put_form(cases[i].name, cases[i].type, cases[i].body);
     }
+    say("bad in two ways is answered once");
+    put_pieces(REQUEST(&wp_sandboxd_put_ops, "PUT", "/v1/files/form", "mode=9",
+                       "Content-Type", "multipart/form-data"),
+               "x", 1);
     golden("forms");
 }
 

@@ -27,12 +27,13 @@ static struct wp_grpc *grpc;
 static struct wp_h2_handler handler; /* What HTTP/2 was given. */
 static char conn;                    /* Stands for one. */
 static struct wp_grpc_call calls[CALLS];
-static size_t opened;       /* Of calls. */
-static bool full;           /* HTTP/2 has no more streams. */
-static bool anonymous;      /* Nobody needs a token. */
-static bool no_start;       /* The server cannot start. */
-static const char *failing; /* A function. */
-static unsigned fails_in;   /* 0: it does not fail. */
+static size_t opened;         /* Of calls. */
+static struct wp_list listed; /* Those that have started. */
+static bool full;             /* HTTP/2 has no more streams. */
+static bool anonymous;        /* Nobody needs a token. */
+static bool no_start;         /* The server cannot start. */
+static const char *failing;   /* A function. */
+static unsigned fails_in;     /* 0: it does not fail. */
 static enum {
     KEEP,
     FINISH,
@@ -340,6 +341,7 @@ on_start(struct wp_grpc_call *call, const uint8_t *bytes, size_t len)
     assert_null(call->user);
     assert_true(wp_list_empty(&call->node));
     call->user = &base;
+    wp_list_push_back(&listed, &call->node);
     journal("%s of %d: ", call->method->path, call->stream.id);
     journal_bytes((const char *)bytes, len);
     journal_line();
@@ -431,6 +433,7 @@ closed(struct wp_grpc_call *call)
 {
     call->stream.conn = NULL;
     handler.closed(&call->stream);
+    assert_true(wp_list_empty(&call->node));
     turn();
 }
 
@@ -472,6 +475,7 @@ begin(void **state)
 
     (void)state;
     opened = 0;
+    wp_list_init(&listed);
     deed = KEEP;
     full = anonymous = no_start = false;
     base = event_base_new();
@@ -558,6 +562,8 @@ headers_are_judged_in_order(void **state)
         "application/grpc", "authorization", "Bearer ");
     ASK(25, ":method", "POST", ":path", "/test/Told", "content-type",
         "application/grpc", "authorization", "Bearer bad");
+    ASK(26, ":method", "POST", ":path", "/test/Told", "content-type",
+        "application/grpc", "authorization", "Bearer b");
     ASK(27, ":method", "POST", ":path", "/test/Told", "content-type",
         "application/grpc", "x-warmpool-toke", "good", "x-warmpool-tokens",
         "good", "y-warmpool-token", "good");
@@ -692,6 +698,8 @@ requests_that_are_not_whole_share_32_mib(void **state)
     data(&calls[1], zeros, left - 1);
     say("one byte more, and two");
     data(&calls[2], zeros, 1);
+    journal("ends: %d", last()->finished);
+    journal_line();
     data(&calls[2], zeros, 1);
     turn();
     say("what is gone makes room");
@@ -768,6 +776,14 @@ a_deadline_ends_a_call(void **state)
     ASK(1, PLAIN, "grpc-timeout", "90M");
     ASK(3, PLAIN, "grpc-timeout", "1500m");
     ASK(5, PLAIN, "grpc-timeout", "1n");
+    ASK(7, PLAIN, "grpc-timeout", "1H");
+    deed = FINISH;
+    data(&calls[3], "\0\0\0\0\1x", 6);
+    deed = KEEP;
+    journal("pending: %d",
+            event_pending(calls[3].timer, EV_TIMEOUT, NULL) != 0);
+    journal_line();
+    closed(&calls[3]);
     data(&calls[0], "\0\0\0\0\1x", 6);
     for (size_t i = 0; i < 3; i++) {
         event_active(calls[i].timer, EV_TIMEOUT, 0);
@@ -812,7 +828,10 @@ it_is_drained_when_no_call_is_left(void **state)
     say("the last");
     closed(&calls[1]);
     say("once only");
-    turn();
+    opened = 0;
+    (void)started(5, "/test/Told");
+    closed(&calls[0]);
+    say("asked again");
     wp_grpc_drain(grpc, drained, &conn);
     turn();
     golden("drain");

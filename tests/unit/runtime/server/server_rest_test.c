@@ -338,6 +338,10 @@ send_form(const void *arg)
     req.ops->begin(&req);
     for (size_t at = 0; at < len && !req.replied; at += 7) {
         req.ops->body(&req, form->body + at, len - at < 7 ? len - at : 7);
+        if (req.replied) {
+            journal("(at byte %zu)", at);
+            journal_line();
+        }
     }
     if (!req.replied) {
         req.ops->ready(&req);
