@@ -531,7 +531,7 @@ it_begins_and_is_freed(void **state)
 static void
 clocks_at(unsigned flags, enum wp_h2_conn_state at, bool has_session)
 {
-    static const int64_t due_s[] = {1025, 1032, 1037, 1040, 1060, 1110, 1300};
+    static const int64_t due_s[] = {1032, 1037, 1040, 1055, 1060, 1110, 1300};
 
     for (size_t i = 0; i < 2 * sizeof due_s / sizeof(due_s[0]); i++) {
         make();
@@ -544,8 +544,8 @@ clocks_at(unsigned flags, enum wp_h2_conn_state at, bool has_session)
         conn->served = (flags & 4) != 0;
         conn->aged = (flags & 8) != 0;
         conn->read_ns = 1010 * S;
-        conn->pinged_ns = 1015 * S;
-        conn->stalled_ns = 1020 * S;
+        conn->pinged_ns = 1030 * S;
+        conn->stalled_ns = 1035 * S;
         conn->goodbye_ns = 1030 * S;
         hands.now_mono_ns = due_s[i / 2] * S - (i % 2 == 0 ? 1 : 0);
         journal("%s%s%s%s%s %d.%d %s:", conn->blocked ? "B" : "-",
@@ -725,7 +725,13 @@ what_was_not_taken_is_sent_first(void **state)
         hands.now_mono_ns = 1003 * S;
         call(&conn->on_write);
         say("there is room, and nothing waits");
+        conn->dirty = false;
+        worker.dirty = NULL;
         call(&conn->on_write);
+        say("again");
+        frames = few;
+        outgoing = some;
+        write_it();
         drop();
     }
     say("gone");
