@@ -428,6 +428,7 @@ wp_h2_door_create(struct wp_h2_server *server, struct wp_err *err)
     }
     server->door = door;
     door->server = server;
+    door->stop_fd = -1;
     wp_list_init(&door->waiting);
     status = create_limits(server, err);
     if (status != WP_OK) {
