@@ -42,7 +42,8 @@ struct peer {
     pthread_t thread;
 };
 
-static unsigned fails_in; /* Which calloc does; 0: none. */
+static const char *failing; /* A function. */
+static unsigned fails_in;   /* 0: it does not fail. */
 static unsigned sends;
 static int send_errno; /* 0: it goes through. */
 
@@ -51,10 +52,51 @@ void *__real_calloc(size_t n, size_t size);
 ssize_t __wrap_send(int fd, const void *bytes, size_t len, int flags);
 ssize_t __real_send(int fd, const void *bytes, size_t len, int flags);
 
+SSL_CTX *__wrap_SSL_CTX_new(const SSL_METHOD *method);
+SSL_CTX *__real_SSL_CTX_new(const SSL_METHOD *method);
+SSL *__wrap_SSL_new(SSL_CTX *context);
+SSL *__real_SSL_new(SSL_CTX *context);
+BIO *__wrap_BIO_new(const BIO_METHOD *method);
+BIO *__real_BIO_new(const BIO_METHOD *method);
+BIO_METHOD *__wrap_BIO_meth_new(int type, const char *name);
+BIO_METHOD *__real_BIO_meth_new(int type, const char *name);
+
+/* On the client's thread, while there is no server. */
+static bool
+fails(const char *function)
+{
+    return failing != NULL && strcmp(failing, function) == 0 && fails_in > 0 &&
+           --fails_in == 0;
+}
+
 void *
 __wrap_calloc(size_t n, size_t size)
 {
-    return fails_in > 0 && --fails_in == 0 ? NULL : __real_calloc(n, size);
+    return fails("calloc") ? NULL : __real_calloc(n, size);
+}
+
+SSL_CTX *
+__wrap_SSL_CTX_new(const SSL_METHOD *method)
+{
+    return fails("SSL_CTX_new") ? NULL : __real_SSL_CTX_new(method);
+}
+
+SSL *
+__wrap_SSL_new(SSL_CTX *context)
+{
+    return fails("SSL_new") ? NULL : __real_SSL_new(context);
+}
+
+BIO *
+__wrap_BIO_new(const BIO_METHOD *method)
+{
+    return fails("BIO_new") ? NULL : __real_BIO_new(method);
+}
+
+BIO_METHOD *
+__wrap_BIO_meth_new(int type, const char *name)
+{
+    return fails("BIO_meth_new") ? NULL : __real_BIO_meth_new(type, name);
 }
 
 ssize_t
@@ -285,8 +327,15 @@ only_good_files_are_taken(void **state)
     name[255] = 'n';
     name[256] = '\0';
     make("ca.pem", NULL, NULL, name);
-    fails_in = 1;
-    make("ca.pem", NULL, NULL, "localhost");
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const steps[] = {"calloc", "SSL_CTX_new",
+                                            "BIO_meth_new"};
+
+        failing = steps[i];
+        fails_in = 1;
+        make("ca.pem", NULL, NULL, "localhost");
+    }
+    failing = NULL;
     wp_h2_tls_destroy(NULL);
     wp_h2_tls_close(NULL);
     golden("files");
@@ -327,6 +376,28 @@ a_handshake_that_fails_says_why(void **state)
     peer.max = TLS1_1_VERSION;
     shake_once("localhost", "ca.pem", peer, false);
     golden("handshakes");
+}
+
+static void
+a_connection_needs_memory(void **state)
+{
+    static const char *const steps[] = {"SSL_new", "BIO_new"};
+    struct wp_err err = {0};
+    struct wp_h2_tls *tls =
+        wp_h2_tls_create("ca.pem", NULL, NULL, "localhost", &err);
+
+    (void)state;
+    assert_non_null(tls);
+    for (size_t i = 0; i < sizeof steps / sizeof(steps[0]); i++) {
+        failing = steps[i];
+        fails_in = 1;
+        assert_null(wp_h2_tls_connect(tls, -1, &err));
+        journal("%s: %d %s", steps[i], (int)err.status, err.msg);
+        journal_line();
+    }
+    failing = NULL;
+    wp_h2_tls_destroy(tls);
+    golden("no_memory");
 }
 
 static void
@@ -471,6 +542,7 @@ main(void)
         cmocka_unit_test(only_good_files_are_taken),
         cmocka_unit_test(the_certificate_is_for_the_host),
         cmocka_unit_test(a_handshake_that_fails_says_why),
+        cmocka_unit_test(a_connection_needs_memory),
         cmocka_unit_test(bytes_go_both_ways),
         cmocka_unit_test(ends_are_told_apart),
     };

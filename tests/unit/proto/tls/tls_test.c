@@ -46,6 +46,67 @@ ssize_t __wrap_wp_path_read(const char *path, int flags, char *text, size_t cap,
 ssize_t __real_wp_path_read(const char *path, int flags, char *text, size_t cap,
                             struct stat *st);
 X509 *__wrap_SSL_get0_peer_certificate(const SSL *ssl);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_calloc(size_t n, size_t size);
+SSL_CTX *__wrap_SSL_CTX_new(const SSL_METHOD *method);
+SSL_CTX *__real_SSL_CTX_new(const SSL_METHOD *method);
+SSL *__wrap_SSL_new(SSL_CTX *context);
+SSL *__real_SSL_new(SSL_CTX *context);
+int __wrap_SSL_set_fd(SSL *ssl, int fd);
+int __real_SSL_set_fd(SSL *ssl, int fd);
+BIO *__wrap_BIO_new_mem_buf(const void *bytes, int len);
+BIO *__real_BIO_new_mem_buf(const void *bytes, int len);
+
+static const char *failing; /* A function. */
+static unsigned fails_in;   /* 0: it does not fail. */
+
+static void
+fail_at(const char *function, unsigned nth)
+{
+    failing = function;
+    fails_in = nth;
+}
+
+static bool
+fails(const char *function)
+{
+    if (failing == NULL || strcmp(failing, function) != 0 || fails_in == 0 ||
+        --fails_in > 0) {
+        return false;
+    }
+    errno = ENOMEM;
+    return true;
+}
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    return fails("calloc") ? NULL : __real_calloc(n, size);
+}
+
+SSL_CTX *
+__wrap_SSL_CTX_new(const SSL_METHOD *method)
+{
+    return fails("SSL_CTX_new") ? NULL : __real_SSL_CTX_new(method);
+}
+
+SSL *
+__wrap_SSL_new(SSL_CTX *context)
+{
+    return fails("SSL_new") ? NULL : __real_SSL_new(context);
+}
+
+int
+__wrap_SSL_set_fd(SSL *ssl, int fd)
+{
+    return fails("SSL_set_fd") ? 0 : __real_SSL_set_fd(ssl, fd);
+}
+
+BIO *
+__wrap_BIO_new_mem_buf(const void *bytes, int len)
+{
+    return fails("BIO_new_mem_buf") ? NULL : __real_BIO_new_mem_buf(bytes, len);
+}
 
 const struct wp_clock *
 __wrap_wp_clock_system(void)
@@ -231,6 +292,7 @@ begin(void **state)
     wp_clock_manual_init(&hands, 1000 * WP_NS_PER_S, 0);
     stat_shift = 0;
     open_fails = 0;
+    fails_in = 0;
     journal_drop();
     return 0;
 }
@@ -293,6 +355,40 @@ only_good_files_are_taken(void **state)
     wp_tls_destroy(make("server.pem", "server.key", NULL));
     wp_tls_destroy(NULL);
     golden("files");
+}
+
+static void
+memory_may_lack_at_each_step(void **state)
+{
+    static const char *const steps[] = {"calloc", "SSL_CTX_new",
+                                        "BIO_new_mem_buf"};
+    struct wp_tls *tls;
+    SSL *ssl;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof steps / sizeof(steps[0]); i++) {
+        for (unsigned nth = 1;; nth++) {
+            journal("%s %u: ", steps[i], nth);
+            fail_at(steps[i], nth);
+            tls = make("server.pem", "server.key", "ca.pem");
+            if (tls != NULL) {
+                break;
+            }
+        }
+        wp_tls_destroy(tls);
+    }
+    fails_in = 0;
+    tls = make("server.pem", "server.key", "ca.pem");
+    assert_non_null(tls);
+    fail_at("SSL_new", 1);
+    assert_null(wp_tls_open(tls, FD));
+    fail_at("SSL_set_fd", 1);
+    assert_null(wp_tls_open(tls, FD));
+    ssl = wp_tls_open(tls, FD);
+    assert_non_null(ssl);
+    SSL_free(ssl);
+    wp_tls_destroy(tls);
+    golden("no_memory");
 }
 
 static void
@@ -525,8 +621,16 @@ what_is_not_usable_changes_nothing(void **state)
     open_one(tls, "read");
     hands.now_mono_ns += WP_NS_PER_S;
     open_one(tls, "as it is");
-    say("from unread to unusable");
+    say("no memory, and then there is");
     join("s.key", "client.key", "empty");
+    fail_at("SSL_CTX_new", 1);
+    open_one(tls, "none");
+    hands.now_mono_ns += WP_NS_PER_S - 1;
+    open_one(tls, "too early");
+    hands.now_mono_ns += 1;
+    open_one(tls, "there is");
+    say("from unread to unusable");
+    join("s.key", "client.key", "one");
     open_fails = EMFILE;
     open_one(tls, "unread");
     open_fails = 0;
@@ -607,6 +711,7 @@ main(void)
 #define ONE(test) cmocka_unit_test_setup(test, begin)
     const struct CMUnitTest tests[] = {
         ONE(only_good_files_are_taken),
+        ONE(memory_may_lack_at_each_step),
         ONE(connections_are_made_so),
         ONE(one_protocol_is_spoken),
         ONE(files_are_read_again_when_they_change),
