@@ -12,10 +12,10 @@ open_connection(void *ctx, struct event_base *base, int fd)
     if (ssl == NULL) {
         return NULL;
     }
+    /* It frees ssl also when it fails. */
     bev = bufferevent_openssl_socket_new(
         base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
     if (bev == NULL) {
-        SSL_free(ssl);
         return NULL;
     }
     /* As in clear: lengths tell whether all of a message has come. */

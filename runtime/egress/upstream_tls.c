@@ -68,14 +68,12 @@ wp_upstream_tls_open(struct wp_upstream_tls *tls, struct event_base *base,
                      const struct wp_host *host)
 {
     SSL *ssl = SSL_new(tls->ctx);
-    struct bufferevent *bev = NULL;
 
-    if (ssl != NULL && expect_host(ssl, host)) {
-        bev = bufferevent_openssl_socket_new(
-            base, -1, ssl, BUFFEREVENT_SSL_CONNECTING, BEV_OPT_CLOSE_ON_FREE);
-    }
-    if (bev == NULL) {
+    if (ssl == NULL || !expect_host(ssl, host)) {
         SSL_free(ssl);
+        return NULL;
     }
-    return bev;
+    /* It frees ssl also when it fails. */
+    return bufferevent_openssl_socket_new(
+        base, -1, ssl, BUFFEREVENT_SSL_CONNECTING, BEV_OPT_CLOSE_ON_FREE);
 }

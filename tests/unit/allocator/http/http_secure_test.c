@@ -1,0 +1,93 @@
+/* Connections over TLS of the daemon's HTTP server, when memory lacks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
+#include <event2/event.h>
+#include <openssl/ssl.h>
+
+#include "allocator/http/secure.h"
+#include "tests/support/base/descriptors.h"
+#include "tests/support/base/temp_dir.h"
+#include "tests/support/http/tls_certs.h"
+
+static bool fails; /* The next that libevent asks for. */
+
+static void *
+take_memory(size_t size)
+{
+    bool now = fails;
+
+    fails = false;
+    return now ? NULL : malloc(size);
+}
+
+/* What is freed twice ends this program, or shows in its next use. */
+static void
+a_connection_needs_memory(void **state)
+{
+    const size_t before = descriptors_count();
+    const struct wp_tls_config config = {
+        .cert = "server.pem", .key = "server.key", .protocol = "http/1.1"};
+    char dir[512];
+    struct wp_http_secure secure;
+    struct event_base *base;
+    struct bufferevent *bev;
+    struct wp_tls *tls;
+    struct wp_err err;
+    int fds[2];
+
+    (void)state;
+    event_set_mem_functions(take_memory, realloc, free);
+    temp_dir_make_fast(dir, sizeof dir);
+    assert_int_equal(chdir(dir), 0);
+    tls_certs_make(".");
+    base = event_base_new();
+    tls = wp_tls_create(&config, &err);
+    assert_non_null(base);
+    assert_non_null(tls);
+    secure = wp_secure(tls);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds),
+                     0);
+    fails = true;
+    assert_null(secure.open(secure.ctx, base, fds[0]));
+    assert_false(fails);
+    /* It is the caller's still. */
+    assert_true(fcntl(fds[0], F_GETFD) >= 0);
+    bev = secure.open(secure.ctx, base, fds[0]);
+    assert_non_null(bev);
+    assert_int_equal(bufferevent_getfd(bev), fds[0]);
+    assert_int_equal(bufferevent_openssl_get_allow_dirty_shutdown(bev), 1);
+    assert_int_equal(SSL_is_server(bufferevent_openssl_get_ssl(bev)), 1);
+    /* Before its handshake there is nobody to say goodbye to. */
+    secure.end(bev);
+    bufferevent_free(bev);
+    (void)event_base_loop(base, EVLOOP_NONBLOCK);
+    assert_int_equal(close(fds[1]), 0);
+    wp_tls_destroy(tls);
+    event_base_free(base);
+    assert_int_equal(descriptors_count(), before);
+    assert_int_equal(chdir("/"), 0);
+    temp_dir_remove(dir);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_connection_needs_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
