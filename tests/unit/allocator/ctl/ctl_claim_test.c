@@ -268,6 +268,15 @@ test_values(void **state)
     ctl_run("claim agents --id j --run");
     ctl_run("claim agents --id j --volume cache --volume data:var/data "
             "--volume :x --volume a:b:c");
+    /* One of two kinds: neither makes up for the other. */
+    ctl_run("claim agents --id j --env A=1 --secret key=@token");
+    ctl_run("claim agents --id j --env A=1 --copy token:t");
+    ctl_run("claim agents --id j --env A=1 --run -- x");
+    ctl_run("claim agents --id j --env A=1 --repo https://h/x");
+    ctl_run("claim agents --id j --env A=1 --volume x");
+    ctl_run("claim agents --id j --env A=1 --workdir x");
+    ctl_run("claim agents --id j --env A=1 --egress x");
+    ctl_run("claim agents --id j --env A=1 --identity x");
     /* None of these goes with --count. */
     ctl_run("claim agents -n 2 --secret key=@token");
     ctl_run("claim agents -n 2 --secret-env key=@token");

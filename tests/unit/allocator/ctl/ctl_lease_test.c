@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "allocator/ctl/lease.h"
 #include "allocator/ctl/token_store.h"
 #include "pool/base/clock.h"
 #include "pool/tenants.h"
@@ -297,6 +298,37 @@ test_tenants(void **state)
     ctl_compare(GOLDEN("tenants"));
 }
 
+/* A token alone names no sandbox, and what was there before is none. */
+static void
+test_nothing_stays_of_before(void **state)
+{
+    static struct wp_ctl ctl;
+    static char arena[1 << 16];
+    struct wp_token_record record;
+    char bearer[2 * WP_TOKEN_LEN + 1];
+    struct wp_err err;
+
+    (void)state;
+    wp_arena_init(&ctl.arena, arena, sizeof arena);
+    memset(&record, 'x', sizeof record);
+    memset(bearer, 'x', sizeof bearer);
+    assert_int_equal(wp_ctl_find_sandbox(&ctl, "none", &record, bearer, &err),
+                     WP_UNAVAILABLE);
+    assert_string_equal(bearer, "");
+    assert_string_equal(record.sandbox, "");
+    memset(&record, 'x', sizeof record);
+    ctl.options.token =
+        "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20"
+        "2122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f4041"
+        "4243";
+    assert_int_equal(wp_ctl_find_sandbox(&ctl, "none", &record, bearer, &err),
+                     WP_UNAVAILABLE);
+    assert_string_equal(bearer, ctl.options.token);
+    assert_string_equal(record.sandbox, "");
+    assert_string_equal(record.claim_id, "");
+    assert_int_equal(record.deadline_wall_ms, 0);
+}
+
 /* What every call has in common. */
 static void
 test_calls(void **state)
@@ -336,8 +368,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        CTL_TEST(test_release), CTL_TEST(test_renew),   CTL_TEST(test_get),
-        CTL_TEST(test_list),    CTL_TEST(test_tenants), CTL_TEST(test_calls),
+        CTL_TEST(test_release),
+        CTL_TEST(test_renew),
+        CTL_TEST(test_get),
+        CTL_TEST(test_list),
+        CTL_TEST(test_tenants),
+        CTL_TEST(test_calls),
+        CTL_TEST(test_nothing_stays_of_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

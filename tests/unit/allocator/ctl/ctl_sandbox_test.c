@@ -7,8 +7,10 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -165,6 +167,18 @@ test_the_claims_sandbox(void **state)
 
 /* --- cp, into a sandbox --- */
 
+/* No file can be longer, as on a full disk. */
+static void
+limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+
+    assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
 static void
 test_copies_in(void **state)
 {
@@ -191,6 +205,10 @@ test_copies_in(void **state)
     ctl_run("cp - a:in -o json");
     ctl_stdin(big);
     ctl_run("cp - a:in -o json");
+    ctl_stdin(big);
+    limit_files(65536 + 10);
+    ctl_run("cp - a:in");
+    limit_files(RLIM_INFINITY);
     ctl_stdin("from input");
     ctl_run("cp - a:to/");
     ctl_run("cp - a:");
@@ -338,6 +356,8 @@ test_long_paths(void **state)
         ctl_note("%zu bytes\n", len);
         ctl_run_words(in);
         ctl_sandbox.body = "body";
+        ctl_run_words(out);
+        memset(path + 2, '%', len);
         ctl_run_words(out);
         path[2 + len - 2] = '/';
         path[2 + len - 1] = '\0';
