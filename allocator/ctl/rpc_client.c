@@ -85,6 +85,10 @@ tls_credentials(const struct wp_rpc_target *target, struct wp_err *err)
     }
     credentials = grpc_ssl_credentials_create(
         ca, target->tls_cert != NULL ? &pair : NULL, NULL, NULL);
+    if (credentials == NULL) {
+        (void)wp_err_set(err, WP_INVALID_ARGUMENT,
+                         "--tls-ca %s: gRPC cannot use it", target->tls_ca);
+    }
 out:
     free(ca);
     free(cert);
