@@ -428,6 +428,16 @@ test_devices(void **state)
     no_spool = true;
     expect_refused(wp_brought_add(&brought, "/dev/null", "n", &err),
                    "/dev/null: too many open files");
+    /* A file's size is known before its end. */
+    put_sparse("empty.tar", 1024);
+    assert_int_equal(wp_brought_add_archive(&brought, "empty.tar", "", &err),
+                     WP_OK);
+    expect_refused(wp_brought_add_archive(&brought, "/dev/null", "", &err),
+                   "/dev/null: too many open files");
+    no_spool = false;
+    assert_int_equal(wp_brought_add_archive(&brought, "/dev/null", "", &err),
+                     WP_OK);
+    assert_int_equal(brought.n, 1);
 }
 
 /* --- Memory --- */

@@ -22,6 +22,10 @@
 
 #define GOLDEN(name) WP_TEST_GOLDEN "/" name ".txt"
 
+/* WP_WIRE_PAGE_TOKEN_MAX bytes. */
+#define LONGEST_TOKEN                                                          \
+    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdeX"
+
 static const char *const formats[] = {"table", "json", "name"};
 
 /* Remembers a lease of that claim. */
@@ -227,8 +231,10 @@ test_list(void **state)
 {
     struct wp_claim_info claims[] = {info_of("a"), info_of("b"), info_of("c")};
     struct wp_claim_info last = info_of("z");
-    struct wp_wire_list_claims_response page = {
-        .claims = claims, .n_claims = 3, .next_page_token = WP_STR("more/1")};
+    struct wp_wire_list_claims_response page = {.claims = claims,
+                                                .n_claims = 3,
+                                                .next_page_token =
+                                                    WP_STR(LONGEST_TOKEN)};
     struct wp_wire_list_claims_response end = {.claims = &last, .n_claims = 1};
     char line[200];
 
@@ -276,8 +282,10 @@ test_tenants(void **state)
                    .waiters_max = WP_QUOTA_NONE,
                    .claims_per_minute = WP_QUOTA_NONE}},
     };
-    struct wp_wire_list_tenants_response page = {
-        .tenants = tenants, .n_tenants = 2, .next_page_token = WP_STR("2")};
+    struct wp_wire_list_tenants_response page = {.tenants = tenants,
+                                                 .n_tenants = 2,
+                                                 .next_page_token =
+                                                     WP_STR(LONGEST_TOKEN)};
     struct wp_wire_list_tenants_response end = {.tenants = tenants,
                                                 .n_tenants = 1};
     char line[200];

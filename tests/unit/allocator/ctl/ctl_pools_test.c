@@ -383,6 +383,10 @@ test_set(void **state)
     detail.n_autoscale = 0;
     CTL_REPLY(pool_detail, &detail);
     ctl_run("set n/agents -s objective=99.9% -s max= -s schedule=a=b");
+    /* Keys of lengths that lie side by side in memory. */
+    CTL_REPLY(pool_detail, &detail);
+    ctl_run("set agents -s a234567=1 -s b2345678=2 -s c23456789=3 -s "
+            "d23456789012345=4 -s e234567890123456=5 -s f2345678901234567=6");
     CTL_REPLY(pool_detail, &detail);
     ctl_run("set agents -s max=4 --target 0");
     CTL_REPLY(pool_detail, &detail);

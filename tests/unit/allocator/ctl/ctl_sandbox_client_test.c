@@ -761,6 +761,10 @@ test_uploads(void **state)
     stop = 0;
     file.size = 65538;
     upload(&file, pieces);
+    /* It has grown: no more than what was told is sent. */
+    make_file("f", 70000);
+    file.size = 65537;
+    upload(&file, pieces);
     file.size = 10;
     upload(&file, breaks);
     file.from = "missing";
