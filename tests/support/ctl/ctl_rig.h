@@ -28,6 +28,8 @@ struct ctl_rig {
     char dir[4096];
     /* What isatty says of all files. */
     bool tty;
+    /* What is printed finds a full disk. */
+    bool full;
     /* The next connection to the daemon is refused with this. */
     const char *refused;
 };

@@ -147,6 +147,17 @@ test_watch(void **state)
     CTL_MESSAGE(pools, &one);
     ctl_run("watch n/a -o name");
     ctl_run("watch A");
+    /* Whoever reads it has gone. */
+    ctl_rig.full = true;
+    ctl_answer(WP_OK, NULL, 0);
+    CTL_MESSAGE(pools, &both);
+    CTL_MESSAGE(pools, &one);
+    ctl_run("watch -o json");
+    CTL_REPLY(pools, &both);
+    ctl_run("pools");
+    ctl_answer(WP_NOT_FOUND, "pool: none", 0);
+    ctl_run("pools x");
+    ctl_rig.full = false;
     ctl_rig.refused = "it is refused";
     ctl_run("watch");
     ctl_compare(GOLDEN("watch"));

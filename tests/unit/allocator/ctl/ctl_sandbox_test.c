@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,68 @@ breaks(const char *function, enum wp_status status, const char *message)
 {
     ctl_sandbox.fails = function;
     (void)wp_err_set(&ctl_sandbox.err, status, "%s", message);
+}
+
+/* The next call of this function of the system fails; "slow": what is written
+ * is interrupted, and then goes byte by byte. */
+static const char *no_call = "";
+
+static bool
+is_refused(const char *call, int error)
+{
+    if (strcmp(no_call, call) != 0) {
+        return false;
+    }
+    no_call = "";
+    errno = error;
+    return true;
+}
+
+FILE *__real_tmpfile(void);
+FILE *__wrap_tmpfile(void);
+FILE *
+__wrap_tmpfile(void)
+{
+    return is_refused("tmpfile", EMFILE) ? NULL : __real_tmpfile();
+}
+
+int __real_fchmod(int fd, mode_t mode);
+int __wrap_fchmod(int fd, mode_t mode);
+int
+__wrap_fchmod(int fd, mode_t mode)
+{
+    return is_refused("fchmod", EPERM) ? -1 : __real_fchmod(fd, mode);
+}
+
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+int
+__wrap_rename(const char *from, const char *to)
+{
+    return is_refused("rename", EXDEV) ? -1 : __real_rename(from, to);
+}
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int
+__wrap_close(int fd)
+{
+    int result = __real_close(fd);
+
+    return is_refused("close", EDQUOT) ? -1 : result;
+}
+
+ssize_t __real_write(int fd, const void *bytes, size_t len);
+ssize_t __wrap_write(int fd, const void *bytes, size_t len);
+ssize_t
+__wrap_write(int fd, const void *bytes, size_t len)
+{
+    if (is_refused("slow", EINTR)) {
+        no_call = "byte by byte";
+        return -1;
+    }
+    return __real_write(fd, bytes,
+                        strcmp(no_call, "byte by byte") == 0 ? 1 : len);
 }
 
 /* --- exec --- */
@@ -210,6 +273,9 @@ test_copies_in(void **state)
     ctl_run("cp - a:in");
     limit_files(RLIM_INFINITY);
     ctl_stdin("from input");
+    no_call = "tmpfile";
+    ctl_run("cp - a:in");
+    ctl_stdin("from input");
     ctl_run("cp - a:to/");
     ctl_run("cp - a:");
     ctl_run("cp f 'a:to\"x'");
@@ -293,6 +359,8 @@ copy_out(const char *line, const char *body, const char *path)
 static void
 test_copies_out(void **state)
 {
+    int out_fd;
+
     (void)state;
     remember("a", "box-1");
     assert_int_equal(mkdir("to", 0700), 0);
@@ -335,6 +403,26 @@ test_copies_out(void **state)
     copy_out("cp a:f link", "xyz", "x");
     ctl_note("%d files in to\n", count_files("to"));
     copy_out("cp a:f /dev/full", "x", "none");
+    no_call = "slow";
+    copy_out("cp a:f slow", "byte by byte", "slow");
+    no_call = "fchmod";
+    copy_out("cp a:f to/g", "x", "to/g");
+    no_call = "rename";
+    copy_out("cp a:f to/g", "x", "to/g");
+    no_call = "close";
+    copy_out("cp a:f to/g", "x", "to/g");
+    no_call = "close";
+    copy_out("cp a:f link", "through", "x");
+    ctl_note("%d files in to\n", count_files("to"));
+    /* To standard output. */
+    assert_int_equal(fflush(stdout), 0);
+    out_fd = dup(STDOUT_FILENO);
+    assert_non_null(freopen("out", "w", stdout));
+    ctl_sandbox.body = "to whom it may concern";
+    ctl_run("cp a:f -");
+    assert_int_equal(dup2(out_fd, STDOUT_FILENO), STDOUT_FILENO);
+    assert_int_equal(close(out_fd), 0);
+    note_file("out");
     ctl_compare(GOLDEN("copy_out"));
 }
 
