@@ -118,6 +118,16 @@ __wrap_wp_advice_create(const struct wp_advice_config *config,
     return WP_OK;
 }
 
+static bool no_history;
+
+struct wp_history *__real_wp_history_create(uint64_t bytes);
+struct wp_history *__wrap_wp_history_create(uint64_t bytes);
+struct wp_history *
+__wrap_wp_history_create(uint64_t bytes)
+{
+    return no_history ? NULL : __real_wp_history_create(bytes);
+}
+
 void __wrap_wp_advice_destroy(struct wp_advice *advice);
 void
 __wrap_wp_advice_destroy(struct wp_advice *advice)
@@ -277,6 +287,10 @@ test_a_replay_that_fails(void **state)
     ctl_run("advise --csv c.csv");
     ctl_run("advise --csv missing --lead 1s");
     ctl_run("advise --csv . --lead 1s");
+    no_history = true;
+    ctl_run("advise --csv c.csv --lead 1s");
+    ctl_run("advise --csv missing --lead 1s");
+    no_history = false;
     ctl_file("bad.csv", "1780000000\nx\n");
     ctl_run("advise --csv bad.csv --lead 1s");
     ctl_stdin("1780000007\n1780000008,2");

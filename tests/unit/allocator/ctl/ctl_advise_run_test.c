@@ -8,16 +8,18 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "allocator/ctl/advise_local.h"
 #include "pool/base/clock.h"
 
 enum {
-    ROWS = 4,
+    ROWS = WP_ADVICE_ROWS_MAX,
     PATIENCE_S = 60,
 };
 
@@ -25,6 +27,7 @@ static char advice;
 static long processors;
 static int n_created;
 static int n_joined;
+static _Atomic(int) n_signals;
 static int refused_from; /* Threads from this one on are not to be had. */
 static int failing_row;  /* -1: none. */
 static _Atomic(int) runs[ROWS];
@@ -109,6 +112,47 @@ __wrap_pthread_join(pthread_t thread, void **result)
     return __real_pthread_join(thread, result);
 }
 
+int __real_pthread_cond_signal(pthread_cond_t *cond);
+int __wrap_pthread_cond_signal(pthread_cond_t *cond);
+int
+__wrap_pthread_cond_signal(pthread_cond_t *cond)
+{
+    n_signals++;
+    return __real_pthread_cond_signal(cond);
+}
+
+/* The caller's clock stands, close to the end of a second. */
+int __real_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
+int
+__wrap_clock_gettime(clockid_t clock, struct timespec *out)
+{
+    assert_int_equal(clock, CLOCK_REALTIME);
+    *out = (struct timespec){100, 950000000};
+    return 0;
+}
+
+/* Until then, which is soon in truth; under the lock. */
+int __real_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                                  const struct timespec *until);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                                  const struct timespec *until);
+int
+__wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                              const struct timespec *until)
+{
+    struct timespec soon;
+
+    assert_int_equal(until->tv_sec, 101);
+    assert_int_equal(until->tv_nsec, 50000000);
+    assert_int_equal(pthread_mutex_trylock(mutex), EBUSY);
+    assert_int_equal(__real_clock_gettime(CLOCK_REALTIME, &soon), 0);
+    soon.tv_nsec += 5000000;
+    soon.tv_sec += soon.tv_nsec / 1000000000;
+    soon.tv_nsec %= 1000000000;
+    return __real_pthread_cond_timedwait(cond, mutex, &soon);
+}
+
 static int
 set_up(void **state)
 {
@@ -119,6 +163,7 @@ set_up(void **state)
     n_runs = 0;
     n_created = 0;
     n_joined = 0;
+    n_signals = 0;
     refused_from = 1000;
     failing_row = -1;
     processors = 1;
@@ -163,6 +208,7 @@ test_a_thread_for_each_processor(void **state)
         assert_int_equal(run_all(NULL, &err), WP_OK);
         assert_int_equal(n_created, rows[i].threads);
         assert_int_equal(n_joined, rows[i].threads);
+        assert_int_equal(n_signals, rows[i].threads);
         assert_false(caller_ran);
         expect_each_once();
     }
@@ -227,7 +273,7 @@ on_share(void *ctx, double share)
     last_share = share;
     n_told++;
     for (int i = told_half; i < ROWS; i++) {
-        if (share == (i + 0.5) / ROWS) {
+        if (fabs(share - (i + 0.5) / ROWS) < 1e-9) {
             told_half = i + 1;
         }
     }

@@ -58,6 +58,31 @@ __wrap_tmpfile(void)
     return __real_tmpfile();
 }
 
+/* So much comes from every file, and is written to none; 0: all as it is. */
+static uint64_t endless;
+
+size_t __real_fread(void *bytes, size_t size, size_t n, FILE *file);
+size_t __wrap_fread(void *bytes, size_t size, size_t n, FILE *file);
+size_t
+__wrap_fread(void *bytes, size_t size, size_t n, FILE *file)
+{
+    size_t some = endless < n ? (size_t)endless : n;
+
+    if (endless == 0) {
+        return __real_fread(bytes, size, n, file);
+    }
+    endless -= some;
+    return some;
+}
+
+size_t __real_fwrite(const void *bytes, size_t size, size_t n, FILE *file);
+size_t __wrap_fwrite(const void *bytes, size_t size, size_t n, FILE *file);
+size_t
+__wrap_fwrite(const void *bytes, size_t size, size_t n, FILE *file)
+{
+    return endless > 0 ? n : __real_fwrite(bytes, size, n, file);
+}
+
 static int
 set_up(void **state)
 {
@@ -67,6 +92,7 @@ set_up(void **state)
     memset(&brought, 0, sizeof brought);
     no_room = 0;
     no_spool = false;
+    endless = 0;
     return 0;
 }
 
@@ -440,25 +466,42 @@ test_devices(void **state)
     assert_int_equal(brought.n, 1);
 }
 
+static void
+test_endless_input(void **state)
+{
+    (void)state;
+    input("", 0);
+    endless = WP_BROUGHT_BYTES_MAX + 65536 + 1;
+    expect_refused(wp_brought_add(&brought, "-", "in", &err),
+                   "-: at most 1 GiB in all expected");
+    assert_int_equal(endless, 1);
+    endless = 0;
+    input("", 0);
+    endless = WP_BROUGHT_BYTES_MAX;
+    assert_int_equal(wp_brought_add(&brought, "-", "in", &err), WP_OK);
+    assert_int_equal(brought.n, 1);
+}
+
 /* --- Memory --- */
 
 static void
 test_memory(void **state)
 {
-    static const char *const kinds[] = {"file", "folder", "input", "check",
-                                        "read"};
+    static const char *const kinds[] = {"file",  "folder", "input",
+                                        "check", "read",   "archive"};
 
     (void)state;
     put("f", "x");
     assert_int_equal(mkdir("d", 0700), 0);
     put("d/g", "x");
+    put_sparse("tar", 1024);
     for (size_t kind = 0; kind < WP_ARRAY_LEN(kinds); kind++) {
         int nth = 1;
         enum wp_status status;
 
         do {
             wp_brought_fini(&brought);
-            if (kind >= 3) {
+            if (kind == 3 || kind == 4) {
                 assert_int_equal(wp_brought_add(&brought, "f", "f", &err),
                                  WP_OK);
             }
@@ -468,7 +511,9 @@ test_memory(void **state)
                      : kind == 1 ? wp_brought_add(&brought, "d", "f", &err)
                      : kind == 2 ? wp_brought_add(&brought, "-", "f", &err)
                      : kind == 3 ? wp_brought_check(&brought, &err)
-                                 : wp_brought_read(&brought, &err);
+                     : kind == 4
+                         ? wp_brought_read(&brought, &err)
+                         : wp_brought_add_archive(&brought, "tar", "", &err);
             if (status != WP_OK) {
                 assert_int_equal(status, WP_INTERNAL);
                 assert_string_equal(err.msg, "out of memory");
@@ -480,6 +525,7 @@ test_memory(void **state)
         assert_int_equal(nth, kind == 0   ? 5
                               : kind == 1 ? 6
                               : kind == 2 ? 5
+                              : kind == 5 ? 4
                                           : 3);
     }
 }
@@ -502,6 +548,7 @@ main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_standard_input, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_devices, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_endless_input, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory, set_up, tear_down),
     };
 
