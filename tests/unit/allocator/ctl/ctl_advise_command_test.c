@@ -105,7 +105,9 @@ __wrap_wp_advice_create(const struct wp_advice_config *config,
     for (uint32_t i = 0; i < config->n_objectives; i++) {
         ctl_note(" %g", config->objectives[i]);
     }
-    ctl_note("\n");
+    ctl_note("\n  policy of %u keys, %u to %u, down within %lld ms\n",
+             config->policy.given, config->policy.min, config->policy.max,
+             (long long)(config->policy.down_window_ns / WP_NS_PER_MS));
     wp_history_first(config->history, &cursor);
     for (int i = 0; wp_history_next(&cursor, &event) && i < 10; i++) {
         ctl_note("  %u at %lld ms\n", event.n,

@@ -291,6 +291,14 @@ test_values(void **state)
     ctl_run("claim agents -n 2 --egress x");
     ctl_run("claim agents -n 2 --identity x");
     ctl_run("claim agents -n 2 --run -- x");
+    ctl_run("claim agents -n 2 --env A=1 --secret key=@token");
+    ctl_run("claim agents -n 2 --env A=1 --secret-env key=@token");
+    ctl_run("claim agents -n 2 --env A=1 --copy token:t");
+    ctl_run("claim agents -n 2 --env A=1 --archive token");
+    ctl_run("claim agents -n 2 --env A=1 --skill token");
+    ctl_run("claim agents -n 2 --env A=1 --repo x");
+    ctl_run("claim agents -n 2 --env A=1 --volume x");
+    ctl_run("claim agents -n 2 --env A=1 --repo-password x");
     ctl_compare(GOLDEN("claim_values"));
 }
 
@@ -422,6 +430,9 @@ test_files(void **state)
     ctl_file_bytes("link.tar", tar, len);
     ctl_file("gone.tar", "\x1f\x8b damaged");
     ctl_run("claim agents --id j --copy app.py:src/main.py");
+    ctl_file("with:colon", "c");
+    ctl_run("claim agents --id j --copy with:colon:x");
+    ctl_run("claim agents --id j --archive with:colon:x");
     ctl_run("claim agents --id j --copy folder:. --copy app.py:z");
     ctl_run("claim agents --id j --copy folder:to/x");
     ctl_run("claim agents --id j --copy none:to");

@@ -312,12 +312,18 @@ test_nothing_stays_of_before(void **state)
 {
     static struct wp_ctl ctl;
     static char arena[1 << 16];
+    const uint8_t *bytes;
     struct wp_token_record record;
     char bearer[2 * WP_TOKEN_LEN + 1];
     struct wp_err err;
 
     (void)state;
+    memset(arena, 'x', sizeof arena);
     wp_arena_init(&ctl.arena, arena, sizeof arena);
+    bytes = wp_ctl_alloc(&ctl, 33);
+    for (int i = 0; i < 33; i++) {
+        assert_int_equal(bytes[i], 0);
+    }
     memset(&record, 'x', sizeof record);
     memset(bearer, 'x', sizeof bearer);
     assert_int_equal(wp_ctl_find_sandbox(&ctl, "none", &record, bearer, &err),

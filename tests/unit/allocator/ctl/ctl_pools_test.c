@@ -97,6 +97,11 @@ test_pools(void **state)
     ctl_run("pools n/x");
     ctl_answer(WP_UNAVAILABLE, "leaving", WP_NS_PER_S);
     ctl_run("pools");
+    /* Names of lengths that lie side by side in memory. */
+    ctl_run("pools n234567/a");
+    ctl_run("pools n2345678/a");
+    ctl_run("pools n234567890123456/a");
+    ctl_run("pools n2345678901234567/a");
     ctl_run("pools N");
     ctl_compare(GOLDEN("pools"));
 }

@@ -59,7 +59,7 @@ breaks(const char *function, enum wp_status status, const char *message)
 }
 
 /* The next call of this function of the system fails; "slow": what is written
- * is interrupted, and then goes byte by byte. */
+ * is interrupted, then nothing goes, and then byte by byte. */
 static const char *no_call = "";
 
 static bool
@@ -113,8 +113,12 @@ ssize_t
 __wrap_write(int fd, const void *bytes, size_t len)
 {
     if (is_refused("slow", EINTR)) {
-        no_call = "byte by byte";
+        no_call = "nothing";
         return -1;
+    }
+    if (is_refused("nothing", ENOSPC)) {
+        no_call = "byte by byte";
+        return 0;
     }
     return __real_write(fd, bytes,
                         strcmp(no_call, "byte by byte") == 0 ? 1 : len);
@@ -145,6 +149,10 @@ test_exec(void **state)
     ctl_run("exec a --env A=\xff -- x");
     ctl_run("exec a --env \xff=A -- x");
     ctl_run("exec a --cwd \xff -- x");
+    /* What comes later does not make up for it. */
+    ctl_run("exec a --env A=1 --cwd src --time-limit 1s -- \xff x");
+    ctl_run("exec a --env A=\xff --env B=1 --cwd src --time-limit 1s -- x");
+    ctl_run("exec a --cwd \xff --time-limit 1s -- x");
     ctl_run("exec a --token 00 -- x");
     breaks("open", WP_UNAVAILABLE, "cannot reach warmpoold's HTTP");
     ctl_run("exec a -- x");
