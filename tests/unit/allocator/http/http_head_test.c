@@ -73,6 +73,13 @@ test_request(void **state)
     assert_false(message.done);
     assert_int_equal(wp_http_message_body(&message, WP_STR("cGET /next")), 1);
     assert_true(message.done);
+    /* Blanks around a value are none of it, those within are. */
+    assert_true(request("GET / HTTP/1.1\r\nA: \t a\tb c\t \t\r\nB:c\t\r\n"
+                        "C: \t\r\nD:d\r\n\r\n"));
+    assert_str(wp_http_field(&message, "A")->value, "a\tb c");
+    assert_str(wp_http_field(&message, "B")->value, "c");
+    assert_str(wp_http_field(&message, "C")->value, "");
+    assert_str(wp_http_field(&message, "D")->value, "d");
 }
 
 static void
@@ -224,6 +231,10 @@ test_list_has(void **state)
         wp_http_list_has(WP_STR("keep-alive-x"), WP_STR("keep-alive")));
     assert_false(wp_http_list_has(WP_STR(""), WP_STR("a")));
     assert_false(wp_http_list_has(WP_STR(", ,"), WP_STR("")));
+    assert_true(wp_http_list_has(WP_STR("\ta\t,\t b \t"), WP_STR("a")));
+    assert_true(wp_http_list_has(WP_STR("\ta\t,\t b \t"), WP_STR("B")));
+    assert_false(wp_http_list_has(WP_STR("a\tb, c"), WP_STR("a")));
+    assert_false(wp_http_list_has(WP_STR("\t, \t,c"), WP_STR("b")));
 }
 
 static struct wp_http_route

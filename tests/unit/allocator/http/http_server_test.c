@@ -59,7 +59,8 @@ test_pipelining(void **state)
     (void)state;
     rig_start();
     (void)rig_ask(rig.unix_listen,
-                  "GET /hello HTTP/1.1\r\n\r\n\r\nGET /hello HTTP/1.1\r\n\r\n"
+                  "\r\n\n\r\nGET /hello HTTP/1.1\r\n\r\n"
+                  "\r\nGET /hello HTTP/1.1\r\n\r\n"
                   "GET /hello HTTP/1.1\r\nConnection: close\r\n\r\n");
     for (at = rig.answer; (at = strstr(at, "hello\n")) != NULL; at++) {
         n++;
