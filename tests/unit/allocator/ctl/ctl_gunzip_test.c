@@ -75,7 +75,8 @@ whole(void **state)
 
     (void)state;
     assert_true(wp_gunzip_is((struct wp_str){(const char *)packed, len}));
-    assert_false(wp_gunzip_is(WP_STR("\x1f")));
+    assert_true(wp_gunzip_is(WP_STR("\x1f\x8b")));
+    assert_false(wp_gunzip_is((struct wp_str){"\x1f\x8b", 1}));
     assert_false(wp_gunzip_is(WP_STR("PK\x03\x04")));
     assert_true(unpacks(packed, len, strlen(text), text, &err));
     /* Of nothing, and one behind the other. */
