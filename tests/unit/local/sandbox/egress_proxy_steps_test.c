@@ -74,12 +74,15 @@ fails(void)
 }
 
 static int
+take_fd(void)
+{
+    return zero_at > 0 && --zero_at == 0 ? 0 : next_fd++;
+}
+
+static int
 open_next(void)
 {
-    if (fails()) {
-        return -1;
-    }
-    return zero_at > 0 && --zero_at == 0 ? 0 : next_fd++;
+    return fails() ? -1 : take_fd();
 }
 
 int __wrap_event_assign(struct event *event, struct event_base *on, int fd,
@@ -268,7 +271,7 @@ __wrap_calloc(size_t n, size_t size)
 int
 wp_spawn_fd(int fd)
 {
-    return fd;
+    return fd == 0 ? next_fd++ : fd; /* Never a low one. */
 }
 
 enum wp_status
@@ -290,7 +293,7 @@ wp_spawn(const struct wp_spawn *spawn, struct wp_spawned *out,
         *out = (struct wp_spawned){-1, -1};
         return wp_err_set(err, WP_ABORTED, "no process");
     }
-    *out = (struct wp_spawned){.pid = 4321, .pidfd = next_fd++};
+    *out = (struct wp_spawned){.pid = 4321, .pidfd = take_fd()};
     return WP_OK;
 }
 
@@ -424,11 +427,11 @@ test_it_begins_with_the_first_member(void **state)
 {
     (void)state;
     journal_begin();
-    for (int n = 0; n < 3; n++) {
+    for (int n = 0; n < 4; n++) {
         begin();
-        config.keys_file = n > 0 ? "/keys" : NULL;
+        config.keys_file = n == 1 || n == 2 ? "/keys" : NULL;
         config.log_json = n == 1;
-        zero_at = n == 2 ? 1 : 0;
+        zero_at = n == 2 ? 1 : n == 3 ? 5 : 0;
         create();
         (void)join(0, "");
         (void)join(1, "less");
@@ -461,6 +464,16 @@ test_what_fails_is_tried_later(void **state)
         JOURNAL_RUN((void)join(0, ""));
         (void)join(1, "");
         JOURNAL_RUN(fire(0));
+        destroy();
+    }
+    for (int i = 0; i < 2; i++) {
+        begin();
+        config.keys_file = "/keys";
+        keys_mode = i == 0 ? S_IFREG | 0600 : S_IFDIR;
+        zero_at = 5;
+        create();
+        NOTE("--- keys are the first descriptor\n");
+        JOURNAL_RUN((void)join(0, ""));
         destroy();
     }
     for (size_t i = 0; i < WP_ARRAY_LEN(modes); i++) {
@@ -503,6 +516,9 @@ test_a_channel_that_is_full_is_waited_for(void **state)
     leave(a);
     send_errno = EAGAIN;
     b = join(2, "");
+    STEP("the first descriptor",
+         a = wp_egress_proxy_join(proxy, names[0], "a", "p", "", 0));
+    leave(a);
     destroy();
     journal_compare("proxy_full");
 }
@@ -579,10 +595,9 @@ test_it_comes_back(void **state)
     JOURNAL_RUN(fire(0));
     for (int i = 0; i < 9; i++) {
         ended.si_code = CLD_KILLED;
+        /* Just not long enough to start at once again. */
+        now_ns += i == 3 ? 10000 * WP_NS_PER_MS : 0;
         JOURNAL_RUN(fire(3));
-        if (i == 7) {
-            now_ns += 10000 * WP_NS_PER_MS + 1;
-        }
         JOURNAL_RUN(fire(0));
     }
     now_ns += 10000 * WP_NS_PER_MS + 1;
