@@ -35,6 +35,7 @@ static _Atomic(struct wp_redis_links *) seen; /* By the threads. */
 static char ended[512];
 static size_t ended_len;
 static char names[256]; /* Of threads. */
+static size_t names_len;
 static int n_locked;
 
 void *__real_malloc(size_t size);
@@ -82,8 +83,9 @@ int
 __wrap_pthread_setname_np(pthread_t thread, const char *name)
 {
     (void)thread;
-    assert_true(strlen(names) + strlen(name) + 2 < sizeof names);
-    (void)strcat(strcat(names, name), " ");
+    names_len += (size_t)snprintf(names + names_len, sizeof names - names_len,
+                                  "%s ", name);
+    assert_true(names_len < sizeof names);
     return 0;
 }
 
@@ -195,6 +197,7 @@ setup(void **state)
     ended_len = 0;
     ended[0] = '\0';
     names[0] = '\0';
+    names_len = 0;
     n_locked = 0;
     return sem_init(&ends[0], 0, 0) == 0 && sem_init(&ends[1], 0, 0) == 0 ? 0
                                                                           : -1;
@@ -380,12 +383,11 @@ wakes_of(struct wp_redis_links *links)
     return read(links->wake_fd, &n, sizeof n) == sizeof n ? n : 0;
 }
 
+/* One thread after the other ends; what is under way ends with the last. */
 static void
-test_a_set_is_closed_and_leads_elsewhere(void **state)
+test_a_set_is_closed(void **state)
 {
-    const struct wp_redis_server other = {.host = "i", .port = 2};
     struct wp_redis_links *links = create(3);
-    struct wp_err err = {.msg = ""};
     char byte;
     int end;
 
@@ -418,8 +420,19 @@ test_a_set_is_closed_and_leads_elsewhere(void **state)
     (void)close(end);
     assert_int_equal(send_word(links, 1, "late", true), WP_UNAVAILABLE);
     assert_true(wp_redis_links_close(links));
+    assert_int_equal(n_locked, 0);
+    wp_redis_links_destroy(links);
+}
 
-    (void)strcpy(links->run_id, "run");
+/* Closed, with traces of a server that is gone. */
+static struct wp_redis_links *
+closed(void)
+{
+    struct wp_redis_links *links = create(3);
+
+    let_end();
+    assert_true(close_at_last(links));
+    (void)snprintf(links->run_id, sizeof links->run_id, "run");
     links->logged = true;
     links->lost_logged_ns = 7;
     links->some_down = false;
@@ -427,21 +440,19 @@ test_a_set_is_closed_and_leads_elsewhere(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         links->links[i].client_id = 7;
     }
-    counts = true;
-    for (int n = 1; n <= 2; n++) {
-        fails_in = n;
-        let_end();
-        assert_int_equal(wp_redis_links_reopen(links, &other, &err),
-                         WP_RESOURCE_EXHAUSTED);
-        assert_memory_equal(err.msg, "threads for connections to redis: ", 34);
-        assert_false(links->reader_runs);
-        assert_false(links->connector_runs);
-        /* It is stopped still. */
-        assert_true(links->stop);
-        assert_int_equal(sem_init(&ends[0], 0, 0), 0);
-        assert_int_equal(sem_init(&ends[1], 0, 0), 0);
-    }
-    counts = false;
+    assert_int_equal(sem_init(&ends[0], 0, 0), 0);
+    assert_int_equal(sem_init(&ends[1], 0, 0), 0);
+    return links;
+}
+
+static void
+test_a_closed_set_leads_elsewhere(void **state)
+{
+    const struct wp_redis_server other = {.host = "i", .port = 2};
+    struct wp_redis_links *links = closed();
+    struct wp_err err;
+
+    (void)state;
     assert_int_equal(wp_redis_links_reopen(links, &other, &err), WP_OK);
     assert_string_equal(links->config.server.host, "i");
     assert_int_equal(links->config.server.port, 2);
@@ -460,6 +471,29 @@ test_a_set_is_closed_and_leads_elsewhere(void **state)
     assert_true(links->reader_runs);
     assert_true(links->connector_runs);
     let_end();
+    wp_redis_links_destroy(links);
+}
+
+static void
+test_a_set_that_cannot_be_opened_again_stays_closed(void **state)
+{
+    const struct wp_redis_server other = {.host = "i", .port = 2};
+    struct wp_redis_links *links = closed();
+    struct wp_err err = {.msg = ""};
+
+    (void)state;
+    counts = true;
+    for (int n = 1; n <= 2; n++) {
+        fails_in = n;
+        let_end();
+        assert_int_equal(wp_redis_links_reopen(links, &other, &err),
+                         WP_RESOURCE_EXHAUSTED);
+        assert_memory_equal(err.msg, "threads for connections to redis: ", 34);
+        assert_false(links->reader_runs);
+        assert_false(links->connector_runs);
+        assert_true(links->stop);
+        assert_true(wp_redis_links_close(links));
+    }
     wp_redis_links_destroy(links);
 }
 
@@ -697,7 +731,10 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_a_set_without_means, setup),
         cmocka_unit_test_setup(test_what_a_set_begins_with, setup),
-        cmocka_unit_test_setup(test_a_set_is_closed_and_leads_elsewhere, setup),
+        cmocka_unit_test_setup(test_a_set_is_closed, setup),
+        cmocka_unit_test_setup(test_a_closed_set_leads_elsewhere, setup),
+        cmocka_unit_test_setup(
+            test_a_set_that_cannot_be_opened_again_stays_closed, setup),
         cmocka_unit_test_setup(test_a_link_that_breaks_while_it_is_written_to,
                                setup),
         cmocka_unit_test_setup(test_who_sleeps_is_roused, setup),

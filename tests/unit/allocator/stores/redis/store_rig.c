@@ -305,7 +305,7 @@ take_call(struct wp_redis_links *links, uint32_t link, void *call, uint32_t tag)
     return rig.send_status;
 }
 
-enum wp_status
+enum wp_status /* NOLINTNEXTLINE(readability-function-size): parameters. */
 __wrap_wp_redis_send(struct wp_redis_links *links, uint32_t link, void *call,
                      uint32_t tag, const struct wp_str *args, uint32_t n,
                      bool flush)
