@@ -127,6 +127,24 @@ test_what_is_found_is_said(void **state)
     is_at(101, 1, "");
 }
 
+/* A map without room for one more. */
+static void
+test_as_many_nodes_as_there_may_be(void **state)
+{
+    (void)state;
+    begin_as(WP_REDIS_CLUSTER);
+    for (uint16_t i = 0; i < WP_REDIS_NODES_MAX; i++) {
+        is_found((uint16_t)(i + 1), i, i);
+    }
+    wp_redis_topology_publish(&t);
+    counts(1, 0, WP_REDIS_NODES_MAX, 0);
+    wp_redis_topology_failed(&t, NULL);
+    counts(2, 0, WP_REDIS_NODES_MAX, WP_REDIS_NODES_MAX);
+    t.found.owner[WP_REDIS_SLOTS - 1] = 0;
+    wp_redis_topology_publish(&t);
+    counts(3, 0, WP_REDIS_NODES_MAX, WP_REDIS_NODES_MAX);
+}
+
 static void
 test_who_is_in_doubt_is_not_named(void **state)
 {
@@ -359,6 +377,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_found_is_said),
+        cmocka_unit_test(test_as_many_nodes_as_there_may_be),
         cmocka_unit_test(test_who_is_in_doubt_is_not_named),
         cmocka_unit_test(test_what_was_moved),
         cmocka_unit_test(test_which_answers_raise_doubts),

@@ -46,8 +46,10 @@ note_title(const char *why)
     size_t len = 0;
 
     for (; *why != '\0' && len < sizeof text - 1; why++) {
-        if (*why != '\r') {
-            text[len++] = *why == '\n' ? ' ' : *why;
+        if (*why == '\n') {
+            text[len++] = ' ';
+        } else if (*why != '\r') {
+            text[len++] = *why;
         }
     }
     text[len] = '\0';
@@ -82,17 +84,29 @@ create(const struct wp_redis_router *router)
     (void)journal_told();
 }
 
-/* A field or value as Redis says it. */
 static void
-append(char *to, size_t cap, const char *text, size_t len)
+append_text(char *to, size_t cap, const char *text)
 {
     size_t at = strlen(to);
-    int n =
-        snprintf(to + at, cap - at, "$%zu\r\n%.*s\r\n", len, (int)len, text);
+    int n = snprintf(to + at, cap - at, "%s", text);
 
     if (n < 0 || (size_t)n >= cap - at) {
         abort();
     }
+}
+
+/* A field or value as Redis says it. */
+static void
+append(char *to, size_t cap, const char *bytes, size_t len)
+{
+    char text[WP_LEASE_PACKED_MAX + 32];
+    int n =
+        snprintf(text, sizeof text, "$%zu\r\n%.*s\r\n", len, (int)len, bytes);
+
+    if (n < 0 || (size_t)n >= sizeof text) {
+        abort();
+    }
+    append_text(to, cap, text);
 }
 
 static void
@@ -249,12 +263,12 @@ test_what_is_no_record(void **state)
     append_record(pairs, sizeof pairs, "r", WP_RECORD_OPEN);
     append_record(pairs, sizeof pairs, "r" UID_A "0", WP_RECORD_OPEN);
     append_record(pairs, sizeof pairs, "r" UID_A, WP_RECORD_NONE);
-    (void)strcat(pairs, "$33\r\nr" UID_A "\r\n$3\r\nabc\r\n");
-    (void)strcat(pairs, "$33\r\nr" UID_A "\r\n:5\r\n");
-    (void)strcat(pairs, ":6\r\n$1\r\nx\r\n");
+    append_text(pairs, sizeof pairs, "$33\r\nr" UID_A "\r\n$3\r\nabc\r\n");
+    append_text(pairs, sizeof pairs, "$33\r\nr" UID_A "\r\n:5\r\n");
+    append_text(pairs, sizeof pairs, ":6\r\n$1\r\nx\r\n");
     append_record(pairs, sizeof pairs, "r" UID_A, WP_RECORD_ENDED);
     append_record(pairs, sizeof pairs, "r" UID_A, WP_RECORD_LOST);
-    (void)strcat(pairs, "$33\r\nr" UID_A "\r\n");
+    append_text(pairs, sizeof pairs, "$33\r\nr" UID_A "\r\n");
     rig_answer(pairs);
     read_pool("a", "one record among what is none");
     note_pools();

@@ -44,6 +44,7 @@ static enum wp_status look_status;
 static const char *look_why;
 static uint16_t look_ports[4];
 static bool look_verifies;
+static int n_locked;
 
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
@@ -69,6 +70,25 @@ int
 __wrap_wp_redis_topology_events_fd(const struct wp_redis_topology *topology);
 bool __wrap_wp_redis_topology_read_events(struct wp_redis_topology *topology);
 void __wrap_wp_redis_topology_close_events(struct wp_redis_topology *topology);
+
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+
+int
+__wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    n_locked++;
+    return __real_pthread_mutex_lock(lock);
+}
+
+int
+__wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    assert_int_equal(n_locked--, 1);
+    return __real_pthread_mutex_unlock(lock);
+}
 
 static bool
 fails_now(void)
@@ -163,6 +183,9 @@ __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
         return -1;
     }
     result = ppoll(&woken, 1, &no_time, NULL);
+    if (result > 0) {
+        journal_note("woken");
+    }
     fds[0].revents = woken.revents;
     fds[1].revents = revents[1];
     result += revents[1] != 0;
@@ -307,6 +330,7 @@ setup(void **state)
     look_ports[0] = 4;
     look_verifies = true;
     thread_run = NULL;
+    n_locked = 0;
     return 0;
 }
 
