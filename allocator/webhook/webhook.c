@@ -226,17 +226,21 @@ static enum wp_status
 write_file(const char *path, const char *text, struct wp_err *err)
 {
     char temporary[PATH_CAP + 8];
-    size_t len = strlen(text);
+    ssize_t len = (ssize_t)strlen(text);
+    bool good = false;
+    ssize_t written;
     int fd;
-    bool good;
 
     (void)snprintf(temporary, sizeof temporary, "%s.new", path);
     (void)unlink(temporary);
     fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
               0600);
-    good = fd >= 0 && write(fd, text, len) == (ssize_t)len;
     if (fd >= 0) {
-        good = close(fd) == 0 && good;
+        written = write(fd, text, (size_t)len);
+        if (written >= 0 && written < len) {
+            errno = ENOSPC; /* Only a full disk takes a part. */
+        }
+        good = close(fd) == 0 && written == len;
     }
     if (!good || rename(temporary, path) != 0) {
         (void)wp_err_sys(err, WP_INTERNAL, errno, "%s", path);

@@ -38,7 +38,9 @@ static struct wp_h2_stream *opened;
 static enum wp_peer_verdict verdict;
 static const char *answer; /* NULL: the review makes no sense. */
 static size_t asked_len;
-static int fails_in; /* The step of that number fails, from 1. */
+static int fails_in;    /* The step of that number fails, from 1. */
+static int write_error; /* Of a write that fails; 0: it takes so much. */
+static size_t taken;
 static bool no_room; /* For what grows. */
 static enum wp_status start_status;
 static char dir[2048];
@@ -133,13 +135,13 @@ __wrap_open(const char *path, int flags, ...)
     return __real_open(path, flags, mode);
 }
 
-/* A full disk takes a part. */
+/* A full disk takes a part, which is no error. */
 ssize_t
 __wrap_write(int fd, const void *bytes, size_t len)
 {
     if (fails_now()) {
-        errno = ENOSPC;
-        return __real_write(fd, bytes, len - 1);
+        errno = write_error;
+        return write_error != 0 ? -1 : __real_write(fd, bytes, taken);
     }
     return __real_write(fd, bytes, len);
 }
@@ -402,6 +404,8 @@ setup(void **state)
     verdict = WP_PEER_ADMITTED;
     answer = "converted";
     fails_in = 0;
+    write_error = 0;
+    taken = 5;
     no_room = false;
     start_status = WP_OK;
     temp_dir_make(dir, sizeof dir);
@@ -538,6 +542,31 @@ test_a_certificate_that_cannot_be_kept(void **state)
     fails_in = 0;
     wp_webhook_destroy(webhook);
     is_golden("webhook_use");
+}
+
+static void
+test_a_file_that_is_not_taken_whole(void **state)
+{
+    static const struct {
+        int error;
+        size_t taken;
+    } cases[] = {{0, 0}, {0, 1}, {0, 2}, {EDQUOT, 0}};
+    struct wp_webhook *webhook = create();
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
+        struct wp_err err = {.msg = ""};
+
+        write_error = cases[i].error;
+        taken = cases[i].taken;
+        fails_in = 2;
+        assert_int_equal(wp_webhook_use(webhook, "cert", "key", &err),
+                         WP_INTERNAL);
+        NOTE("%s\n", file_name(err.msg));
+        note_files();
+    }
+    wp_webhook_destroy(webhook);
+    is_golden("webhook_part");
 }
 
 /* What somebody put in the new file's place is not written through. */
@@ -713,6 +742,7 @@ main(void)
         TEST(test_its_life),
         TEST(test_what_fails_leaves_nothing),
         TEST(test_a_certificate_that_cannot_be_kept),
+        TEST(test_a_file_that_is_not_taken_whole),
         TEST(test_a_link_is_not_followed),
         TEST(test_how_long_a_directory_may_be),
         TEST(test_which_requests_are_taken),
