@@ -37,6 +37,8 @@ static size_t ended_len;
 static char names[256]; /* Of threads. */
 static size_t names_len;
 static int n_locked;
+static uint32_t watched[4]; /* What links were to be heard of. */
+static uint32_t n_watched;
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -60,6 +62,8 @@ void *__wrap_wp_redis_connector_run(void *arg);
 int __wrap_pthread_setname_np(pthread_t thread, const char *name);
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __real_pthread_mutex_trylock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *lock);
 int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
 void __wrap_wp_random_bytes(void *out, size_t len);
@@ -70,6 +74,15 @@ __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 {
     n_locked++;
     return __real_pthread_mutex_lock(lock);
+}
+
+int
+__wrap_pthread_mutex_trylock(pthread_mutex_t *lock)
+{
+    int error = __real_pthread_mutex_trylock(lock);
+
+    n_locked += error == 0;
+    return error;
 }
 
 int
@@ -142,6 +155,9 @@ __wrap_eventfd(unsigned value, int flags)
 int
 __wrap_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
 {
+    if (op == EPOLL_CTL_MOD && n_watched < WP_ARRAY_LEN(watched)) {
+        watched[n_watched++] = event->events;
+    }
     return fails_now("epoll_ctl", ENOSPC)
                ? -1
                : __real_epoll_ctl(epoll_fd, op, fd, event);
@@ -199,6 +215,7 @@ setup(void **state)
     names[0] = '\0';
     names_len = 0;
     n_locked = 0;
+    n_watched = 0;
     return sem_init(&ends[0], 0, 0) == 0 && sem_init(&ends[1], 0, 0) == 0 ? 0
                                                                           : -1;
 }
@@ -512,6 +529,7 @@ test_a_link_that_breaks_while_it_is_written_to(void **state)
     assert_int_equal(links->links[0].state, WP_LINK_BROKEN);
     assert_int_equal(send_word(links, 0, "late", true), WP_UNAVAILABLE);
     assert_int_equal(links->links[0].out_sent, 0);
+    assert_false(wp_link_send(&links->links[0]));
     wp_redis_flush(links, 0);
     wp_redis_flush_and_wait(links, 0);
     wp_redis_links_read_stats(links, &stats);
@@ -520,6 +538,45 @@ test_a_link_that_breaks_while_it_is_written_to(void **state)
     let_end();
     wp_redis_links_destroy(links);
     assert_string_equal(ended, "ctx 0 UNAVAILABLE\n");
+}
+
+/* Who waits reads itself, so the reading thread is not to hear of the answer
+ * until it has waited long enough. */
+static void
+test_the_reading_thread_hears_nothing_meanwhile(void **state)
+{
+    struct wp_redis_links *links = create(1);
+    struct wp_redis_link *link = &links->links[0];
+    int end = bring_up(links, 0);
+
+    (void)state;
+    assert_int_equal(send_word(links, 0, "awaited", false), WP_PENDING);
+    wp_redis_flush_and_wait(links, 0);
+    assert_int_equal(n_watched, 2);
+    assert_int_equal(watched[0], EPOLLRDHUP);
+    assert_int_equal(watched[1], EPOLLRDHUP | EPOLLIN);
+    assert_false(link->awaited);
+    assert_int_equal(n_locked, 0);
+    let_end();
+    wp_redis_links_destroy(links);
+    (void)close(end);
+}
+
+static void
+test_a_set_that_was_stopped_has_no_threads(void **state)
+{
+    struct wp_redis_links *links = create(1);
+
+    (void)state;
+    let_end();
+    wp_redis_links_stop(links);
+    assert_true(links->stop);
+    assert_false(links->connector_runs);
+    assert_false(links->reader_runs);
+    assert_int_equal(wakes_of(links), 1);
+    wp_redis_links_stop(links);
+    assert_int_equal(wakes_of(links), 0);
+    wp_redis_links_destroy(links);
 }
 
 static void
@@ -736,6 +793,10 @@ main(void)
         cmocka_unit_test_setup(
             test_a_set_that_cannot_be_opened_again_stays_closed, setup),
         cmocka_unit_test_setup(test_a_link_that_breaks_while_it_is_written_to,
+                               setup),
+        cmocka_unit_test_setup(test_the_reading_thread_hears_nothing_meanwhile,
+                               setup),
+        cmocka_unit_test_setup(test_a_set_that_was_stopped_has_no_threads,
                                setup),
         cmocka_unit_test_setup(test_who_sleeps_is_roused, setup),
         cmocka_unit_test_setup(test_links_that_lead_elsewhere_are_told, setup),
