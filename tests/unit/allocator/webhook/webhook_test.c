@@ -43,7 +43,10 @@ static int write_error; /* Of a write that fails; 0: it takes so much. */
 static size_t taken;
 static bool no_room; /* For what grows. */
 static enum wp_status start_status;
-static char dir[2048];
+/* Where the test is meanwhile: long paths would not fit into errors. */
+static const char dir[] = ".";
+static char home[4096];
+static char before[4096];
 
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
@@ -408,8 +411,8 @@ setup(void **state)
     taken = 5;
     no_room = false;
     start_status = WP_OK;
-    temp_dir_make(dir, sizeof dir);
-    return 0;
+    temp_dir_make(home, sizeof home);
+    return getcwd(before, sizeof before) != NULL ? chdir(home) : -1;
 }
 
 static int
@@ -417,7 +420,7 @@ teardown(void **state)
 {
     (void)state;
     /* Nothing is left of it. */
-    return rmdir(dir);
+    return chdir(before) == 0 ? rmdir(home) : -1;
 }
 
 static void
@@ -464,12 +467,7 @@ create(void)
 {
     struct wp_err err = {.status = WP_OK};
     struct wp_webhook *webhook = wp_webhook_create("host:9", dir, &err);
-    char *in = strstr(err.msg, dir);
 
-    /* The directory's own name is chance. */
-    if (in != NULL) {
-        memmove(in, in + strlen(dir), strlen(in + strlen(dir)) + 1);
-    }
     NOTE("created: %d '%s' %s\n", webhook != NULL, err.msg,
          wp_status_name(err.status));
     return webhook;
