@@ -104,27 +104,32 @@ put_url(const struct wp_session_call *call, const char *sandbox,
 }
 
 /* What opens the URL: the lease's token to the daemon, the sandbox's own token
- * to the sandbox. NULL: nothing is needed, or known. */
-static json_t *
-headers_of(const struct wp_session_call *call, const uint8_t *token)
+ * to the sandbox; nothing where nothing is needed, or known. False: no memory.
+ */
+static bool
+add_headers(const struct wp_session_call *call, const uint8_t *token,
+            json_t *body)
 {
     const struct wp_sessions_config *config = &call->sessions->config;
     char text[2 * WP_TOKEN_LEN + 1];
     char sandbox_token[WP_SANDBOX_TOKEN_TEXT + 1] = "";
-    json_t *headers = NULL;
+    json_t *headers;
 
     if (config->direct) {
         if (config->sandbox_token != NULL) {
             config->sandbox_token(config->ctx, &call->info, sandbox_token);
         }
-        if (sandbox_token[0] != '\0') {
-            headers = json_pack("{s:s}", WP_SANDBOX_TOKEN_FIELD, sandbox_token);
+        if (sandbox_token[0] == '\0') {
+            return true;
         }
+        headers = json_pack("{s:s}", WP_SANDBOX_TOKEN_FIELD, sandbox_token);
     } else if (token != NULL) {
         wp_hex_encode(token, WP_TOKEN_LEN, text);
         headers = json_pack("{s:s++}", "Authorization", "Bearer ", text, "");
+    } else {
+        return true;
     }
-    return headers;
+    return json_object_set_new(body, "headers", headers) == 0;
 }
 
 void
@@ -134,7 +139,6 @@ wp_session_sandbox(struct wp_session_call *call, const uint8_t *token,
     const struct wp_claim_info *info = &call->info;
     char url[URL_MAX + HOST_MAX + WP_SANDBOX_NAME_MAX] = "";
     json_t *body;
-    json_t *headers;
 
     if (call->req == NULL) {
         wp_session_end(call);
@@ -146,9 +150,9 @@ wp_session_sandbox(struct wp_session_call *call, const uint8_t *token,
     body =
         json_pack("{s:s,s:s,s:s,s:b}", "sandbox_id", info->sandbox, "mcp_url",
                   url, "protocol", "streamable-http", "ready", ready ? 1 : 0);
-    headers = body != NULL && ready ? headers_of(call, token) : NULL;
-    if (headers != NULL) {
-        (void)json_object_set_new(body, "headers", headers);
+    if (body != NULL && ready && !add_headers(call, token, body)) {
+        json_decref(body);
+        body = NULL;
     }
     answer_json(call, body);
 }

@@ -67,11 +67,11 @@ static WP_PRINTF(1, 2) void tell(const char *fmt, ...)
 static void *
 text_alloc(size_t size)
 {
-    if (rig.texts == 0) {
-        return NULL;
-    }
+    bool fails = rig.texts == 0 || rig.text_fails == 0;
+
     rig.texts -= rig.texts > 0 ? 1 : 0;
-    return malloc(size);
+    rig.text_fails -= rig.text_fails >= 0 ? 1 : 0;
+    return fails ? NULL : malloc(size);
 }
 
 int
@@ -86,6 +86,7 @@ rig_begin(void **state)
     rig.bind_status = WP_PENDING;
     rig.callocs = -1;
     rig.texts = -1;
+    rig.text_fails = -1;
     json_set_alloc_funcs(text_alloc, free);
     return 0;
 }

@@ -61,6 +61,7 @@ struct rig {
     void (*nap)(void); /* Called in each; NULL: nothing happens. */
     int callocs;       /* So many succeed; < 0: all. */
     int texts;         /* The same of a JSON text's memory. */
+    int text_fails;    /* That one alone does not; < 0: none. */
     bool no_timer;
 };
 

@@ -433,6 +433,13 @@ WRAP(void, explicit_bzero, void *bytes, size_t len)
     memset(bytes, 0, len);
 }
 
+/* As it is called where the compiler knows how large bytes are. */
+WRAP(void, __explicit_bzero_chk, void *bytes, size_t len, size_t size)
+{
+    assert_true(len <= size);
+    __wrap_explicit_bzero(bytes, len);
+}
+
 static bool
 has_memory(void)
 {

@@ -561,6 +561,32 @@ test_requests_that_are_none_are_refused(void **state)
     end("none");
 }
 
+/* However little memory lacks: a client that may use a sandbox is told how. */
+static void
+test_no_answer_lacks_the_token(void **state)
+{
+    (void)state;
+    rig.claim_status = WP_OK;
+    config.sandbox_token = put_token;
+    config.ctx = &config;
+    for (int direct = 0; direct < 2; direct++) {
+        config.direct = direct != 0;
+        open_all();
+        rig.terse = true;
+        for (int n = 0; rig.text_fails < 0; n++) {
+            memset(rig.reqs, 0, sizeof rig.reqs);
+            rig.n_reqs = 0;
+            rig.text_fails = n;
+            (void)ask("a", "POST" PLAIN);
+        }
+        rig.text_fails = -1;
+        wp_sessions_destroy(sessions);
+        assert_non_null(strstr(rig.journal.text, "out of memory"));
+        assert_non_null(strstr(rig.journal.text, "\"headers\":{\""));
+        assert_null(strstr(rig.journal.text, "\"ready\":true}"));
+    }
+}
+
 static void
 name_pool(uint32_t i, const char *ns, const char *name, const char *tmpl,
           uint32_t ready)
@@ -740,6 +766,7 @@ main(void)
         cmocka_unit_test_setup(test_a_delete_takes_back_what_waits, begin),
         cmocka_unit_test_setup(test_who_leaves_gets_nothing, begin),
         cmocka_unit_test_setup(test_requests_that_are_none_are_refused, begin),
+        cmocka_unit_test_setup(test_no_answer_lacks_the_token, begin),
         cmocka_unit_test_setup(test_a_session_chooses_its_pool, begin),
         cmocka_unit_test_setup(test_a_session_keeps_its_pool, begin),
         cmocka_unit_test_setup(test_the_end_waits_for_the_pools, begin),
