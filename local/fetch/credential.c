@@ -25,7 +25,7 @@ read_all(int fd, char *out, size_t cap)
         if (n < 0 && errno == EINTR) {
             continue;
         }
-        if (n < 0 || (n > 0 && len + (size_t)n == cap)) {
+        if (n < 0 || len + (size_t)n == cap) {
             return -1;
         }
         if (n == 0) {

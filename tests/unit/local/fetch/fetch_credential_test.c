@@ -24,6 +24,7 @@ static struct {
     int interrupts; /* Reads that are cut short, to come. */
     int read_error;
     size_t piece; /* Bytes of one read; 0: all. */
+    size_t got;   /* By reads, so far. */
     bool no_file;
     bool no_room;
     size_t wiped; /* Bytes, so far. */
@@ -42,6 +43,8 @@ void __wrap___explicit_bzero_chk(void *bytes, size_t len, size_t cap);
 ssize_t
 __wrap_read(int fd, void *out, size_t cap)
 {
+    ssize_t n;
+
     if (rig.interrupts > 0) {
         rig.interrupts--;
         errno = EINTR;
@@ -51,8 +54,11 @@ __wrap_read(int fd, void *out, size_t cap)
         errno = rig.read_error;
         return -1;
     }
-    return __real_read(fd, out,
-                       rig.piece > 0 && rig.piece < cap ? rig.piece : cap);
+    assert_int_equal(cap + rig.got, WP_FETCH_CREDENTIAL_MAX);
+    n = __real_read(fd, out,
+                    rig.piece > 0 && rig.piece < cap ? rig.piece : cap);
+    rig.got += n > 0 ? (size_t)n : 0;
+    return n;
 }
 
 int
@@ -83,6 +89,17 @@ __wrap___explicit_bzero_chk(void *bytes, size_t len, size_t cap)
     __wrap_explicit_bzero(bytes, len);
 }
 
+/* What is not written is not zero by chance. */
+__attribute__((noinline)) static void
+dirty_stack(void)
+{
+    volatile char junk[4 * WP_FETCH_CREDENTIAL_MAX];
+
+    for (size_t i = 0; i < sizeof junk; i++) {
+        junk[i] = 'j';
+    }
+}
+
 static int
 open_with(const char *text, size_t len)
 {
@@ -92,6 +109,8 @@ open_with(const char *text, size_t len)
     assert_int_equal(pipe(fds), 0);
     assert_int_equal(write(fds[1], text, len), (ssize_t)len);
     assert_int_equal(close(fds[1]), 0);
+    rig.got = 0;
+    dirty_stack();
     fd = wp_credential_open(fds[0]);
     assert_int_equal(close(fds[0]), 0);
     return fd;
