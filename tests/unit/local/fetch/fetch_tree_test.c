@@ -1,5 +1,7 @@
 /* A folder into an image, and an image into a workspace: all of it arrives, and
  * nothing lands elsewhere, whatever is there before. */
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,7 +21,18 @@
 #include "proto/checkout/unpack.h"
 #include "proto/checkout/tree_image.h"
 #include "local/walls/rootfs.h"
+#include "tests/support/base/descriptors.h"
 #include "tests/support/base/temp_dir.h"
+
+/* What the writer of an image meets. */
+static struct {
+    bool on;
+    int calls;
+    int fail_at;
+    size_t piece;  /* Bytes that one write takes; 0: all. */
+    size_t repeat; /* So often each folder's only entry is there; 0: once. */
+    char failed[16];
+} rig;
 
 static char dir[256];
 static char from[272];
@@ -28,10 +41,107 @@ static char why[WP_UNPACK_WHY_MAX];
 static uint8_t image[1 << 20];
 static size_t image_len;
 
+static bool
+fails(const char *what)
+{
+    if (!rig.on || ++rig.calls != rig.fail_at) {
+        return false;
+    }
+    (void)snprintf(rig.failed, sizeof rig.failed, "%s", what);
+    errno = EIO;
+    return true;
+}
+
+ssize_t __real_write(int fd, const void *bytes, size_t len);
+ssize_t __wrap_write(int fd, const void *bytes, size_t len);
+ssize_t __real_read(int fd, void *out, size_t cap);
+ssize_t __wrap_read(int fd, void *out, size_t cap);
+ssize_t __real_readlinkat(int at, const char *path, char *out, size_t cap);
+ssize_t __wrap_readlinkat(int at, const char *path, char *out, size_t cap);
+int __real_openat(int at, const char *path, int flags, ...);
+int __wrap_openat(int at, const char *path, int flags, ...);
+int __real_fstat(int fd, struct stat *out);
+int __wrap_fstat(int fd, struct stat *out);
+int __real_fstatat(int at, const char *path, struct stat *out, int flags);
+int __wrap_fstatat(int at, const char *path, struct stat *out, int flags);
+DIR *__real_fdopendir(int fd);
+DIR *__wrap_fdopendir(int fd);
+struct dirent *__real_readdir(DIR *dir);
+struct dirent *__wrap_readdir(DIR *dir);
+
+ssize_t
+__wrap_write(int fd, const void *bytes, size_t len)
+{
+    return fails("write")
+               ? -1
+               : __real_write(fd, bytes,
+                              rig.on && rig.piece > 0 && rig.piece < len
+                                  ? rig.piece
+                                  : len);
+}
+
+ssize_t
+__wrap_read(int fd, void *out, size_t cap)
+{
+    return fails("read") ? -1 : __real_read(fd, out, cap);
+}
+
+ssize_t
+__wrap_readlinkat(int at_fd, const char *path, char *out, size_t cap)
+{
+    return fails("readlinkat") ? -1 : __real_readlinkat(at_fd, path, out, cap);
+}
+
+int
+__wrap_openat(int at_fd, const char *path, int flags, ...)
+{
+    mode_t mode;
+    va_list ap;
+
+    va_start(ap, flags);
+    mode = (flags & O_CREAT) != 0 ? va_arg(ap, mode_t) : 0;
+    va_end(ap);
+    return fails("openat") ? -1 : __real_openat(at_fd, path, flags, mode);
+}
+
+int
+__wrap_fstat(int fd, struct stat *out)
+{
+    return fails("fstat") ? -1 : __real_fstat(fd, out);
+}
+
+int
+__wrap_fstatat(int at_fd, const char *path, struct stat *out, int flags)
+{
+    return fails("fstatat") ? -1 : __real_fstatat(at_fd, path, out, flags);
+}
+
+DIR *
+__wrap_fdopendir(int fd)
+{
+    return fails("fdopendir") ? NULL : __real_fdopendir(fd);
+}
+
+struct dirent *
+__wrap_readdir(DIR *entries)
+{
+    static struct dirent *last;
+
+    if (rig.on && rig.repeat > 0 && last != NULL && last->d_name[0] != '.') {
+        if (--rig.repeat == 0) {
+            last = NULL;
+        }
+        return last;
+    }
+    last = __real_readdir(entries);
+    return last;
+}
+
 static int
 set_up(void **state)
 {
     (void)state;
+    memset(&rig, 0, sizeof rig);
     temp_dir_make(dir, sizeof dir);
     (void)snprintf(from, sizeof from, "%s/from", dir);
     (void)snprintf(workspace, sizeof workspace, "%s/work", dir);
@@ -363,6 +473,119 @@ test_hostile_images(void **state)
     assert_false(unpack(""));
 }
 
+/* A file that is larger than what is written at once, byte by byte the same,
+ * however little each write takes. */
+static void
+test_large_file(void **state)
+{
+    static char text[600000];
+    static char got[sizeof text];
+    static const size_t pieces[] = {0, 777, 65536};
+    FILE *file = fopen(at(from, "large"), "we");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof text; i++) {
+        text[i] = (char)('a' + (i * i + i / 1000) % 26);
+    }
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, sizeof text, file), sizeof text);
+    assert_int_equal(fclose(file), 0);
+    for (size_t i = 0; i < WP_ARRAY_LEN(pieces); i++) {
+        rig.piece = pieces[i];
+        rig.on = true;
+        assert_true(write_image(sizeof image));
+        rig.on = false;
+        assert_true(unpack(""));
+        file = fopen(at(workspace, "large"), "re");
+        assert_non_null(file);
+        assert_int_equal(fread(got, 1, sizeof got, file), sizeof got);
+        assert_int_equal(fgetc(file), EOF);
+        assert_int_equal(fclose(file), 0);
+        assert_memory_equal(got, text, sizeof text);
+    }
+}
+
+/* Each call in turn, until all go through: it is told, with the path so far. */
+static void
+test_each_failure(void **state)
+{
+    static char zeros[600000];
+    static const char want[] = "openat: '': Input/output error\n"
+                               "fdopendir: '': Input/output error\n"
+                               "fstatat: 'd': Input/output error\n"
+                               "openat: 'd': Input/output error\n"
+                               "fdopendir: 'd': Input/output error\n"
+                               "fstatat: 'd/f': Input/output error\n"
+                               "openat: 'd/f': it cannot be read\n"
+                               "fstat: 'd/f': it cannot be read\n"
+                               "read: 'd/f': it cannot be read\n";
+    char seen[2048] = "";
+    size_t before;
+    FILE *file;
+    bool ok;
+
+    (void)state;
+    assert_int_equal(mkdir(at(from, "d"), 0755), 0);
+    file = fopen(at(from, "d/f"), "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(zeros, 1, sizeof zeros, file), sizeof zeros);
+    assert_int_equal(fclose(file), 0);
+    before = descriptors_count();
+    do {
+        rig.fail_at++;
+        rig.calls = 0;
+        rig.on = true;
+        ok = write_image(sizeof image);
+        rig.on = false;
+        assert_int_equal(descriptors_count(), before);
+        if (!ok) {
+            size_t len = strlen(seen);
+
+            (void)snprintf(seen + len, sizeof seen - len, "%s: %s\n",
+                           rig.failed, why);
+        }
+    } while (!ok);
+    if (strncmp(seen, want, strlen(want)) != 0) {
+        fail_msg("%s", seen);
+    }
+    /* Then each read and write of it. */
+    assert_non_null(strstr(seen, "write: 'd/f': Input/output error\n"));
+    assert_true(rig.fail_at > 11);
+}
+
+static void
+test_link_that_cannot_be_read(void **state)
+{
+    (void)state;
+    assert_int_equal(symlink("x", at(from, "l")), 0);
+    rig.fail_at = 4;
+    rig.on = true;
+    assert_false(write_image(sizeof image));
+    rig.on = false;
+    assert_string_equal(rig.failed, "readlinkat");
+    assert_string_equal(why, "'l': its link cannot be read");
+}
+
+/* As many entries as there may be, and one more. */
+static void
+test_too_many(void **state)
+{
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(symlink("x", at(from, "l")), 0);
+    for (size_t n = WP_TREE_ENTRIES_MAX; n <= WP_TREE_ENTRIES_MAX + 1; n++) {
+        rig.repeat = n;
+        rig.on = true;
+        assert_int_equal(wp_tree_write(from, fd, UINT64_MAX, why),
+                         n == WP_TREE_ENTRIES_MAX);
+        rig.on = false;
+    }
+    assert_string_equal(why, "'l': there are more than 200000 files");
+    assert_int_equal(close(fd), 0);
+}
+
 int
 main(void)
 {
@@ -380,6 +603,11 @@ main(void)
         cmocka_unit_test_setup_teardown(test_links_in_the_way, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_hostile_images, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_large_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_failure, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_link_that_cannot_be_read, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_too_many, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
