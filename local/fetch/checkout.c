@@ -271,7 +271,6 @@ check_size(struct way *way)
         way->out->commit, NULL};
     bool listed;
 
-    way->sum = (struct wp_listing_sum){.files = 0};
     listed = run(way, WP_CHECKOUT_MIRROR, "file", keep_sum, list);
     if (way->sum.files > WP_TREE_ENTRIES_MAX) {
         return refuse(way, "it has more than %d files and folders",

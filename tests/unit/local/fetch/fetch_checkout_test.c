@@ -619,13 +619,15 @@ names_have_a_longest(void **state)
     answer("rev-parse", A "\n");
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
         char full[400];
-        char line[1000];
+        char line[2000];
         size_t from = strlen(rows[i].space);
 
         (void)snprintf(full, sizeof full, "%s", rows[i].space);
         memset(full + from, 'n', rows[i].len);
         full[from + rows[i].len] = '\0';
-        (void)snprintf(line, sizeof line, B "\t%s\n" A "\t%s^{}\n", full, full);
+        /* And one that is its beginning. */
+        (void)snprintf(line, sizeof line, B "\t%s\n" A "\t%s^{}\n" A "\t%.*s\n",
+                       full, full, WP_REF_NAME_MAX, full);
         answer("ls-remote", line);
         golden_add(&seen, "%s and %zu: ", rows[i].space, rows[i].len);
         check_out(rows[i].full ? full : full + from);
