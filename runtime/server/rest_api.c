@@ -292,7 +292,7 @@ download_ready(struct wp_http_req *req)
 {
     struct wp_workspace *workspace = &wp_runtime_of(req)->workspace;
     char path[WP_WORKSPACE_PATH_MAX];
-    struct stat st;
+    struct stat st = {.st_mode = 0};
     int fd;
 
     if (!request_path(req, path)) {
