@@ -9,6 +9,7 @@
 
 #include "pool/base/log.h"
 #include "pool/egress/channel.h"
+#include "proto/sockets/passing.h"
 
 struct wp_egress_members {
     struct event_base *base;
@@ -16,21 +17,6 @@ struct wp_egress_members {
     struct event *event;
     int fd;
 };
-
-/* The descriptor that came along; -1: none. */
-static int
-descriptor_of(struct msghdr *msg)
-{
-    int fd = -1;
-
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL;
-         c = CMSG_NXTHDR(msg, c)) {
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-            memcpy(&fd, CMSG_DATA(c), sizeof fd);
-        }
-    }
-    return fd;
-}
 
 /* What is before the next NUL of *text, which is moved behind that. */
 static struct wp_str
@@ -91,15 +77,8 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct wp_egress_members *members = arg;
     char text[WP_EGRESS_MESSAGE_MAX];
-    char ancillary[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
-    struct iovec iov = {text, sizeof text};
-    struct msghdr msg = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = ancillary,
-        .msg_controllen = sizeof ancillary,
-    };
-    ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    int passed;
+    ssize_t n = wp_passing_receive(fd, text, sizeof text, &passed);
 
     (void)what;
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -110,11 +89,17 @@ on_readable(evutil_socket_t fd, short what, void *arg)
         return;
     }
     if (text[0] == WP_EGRESS_JOIN) {
-        join(members, (struct wp_str){text + 1, (size_t)n - 1},
-             descriptor_of(&msg));
-    } else if (text[0] == WP_EGRESS_LEAVE) {
+        join(members, (struct wp_str){text + 1, (size_t)n - 1}, passed);
+        return;
+    }
+    if (passed >= 0) {
+        (void)close(passed);
+    }
+    if (text[0] == WP_EGRESS_LEAVE) {
         wp_egress_leave(members->egress,
                         (struct wp_str){text + 1, (size_t)n - 1});
+    } else {
+        wp_log_warn("a word of the daemon's that is not known");
     }
 }
 
