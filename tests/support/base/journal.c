@@ -110,6 +110,18 @@ journal_line(void)
     put("\n", 1);
 }
 
+const char *
+journal_text(void)
+{
+    return text;
+}
+
+void
+journal_put(const char *data, size_t len)
+{
+    put(data, len);
+}
+
 void
 journal_mute(bool on)
 {

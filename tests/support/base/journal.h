@@ -26,6 +26,9 @@ void journal_line(void);
 /* Compares the whole journal, and empties it. */
 void journal_check(const char *expected, const char *file, int line);
 #define journal_is(expected) journal_check(expected, __FILE__, __LINE__)
+/* All of it; and more, as it stands: for a process that another waits for. */
+const char *journal_text(void);
+void journal_put(const char *data, size_t len);
 /* What follows is left out of it; or not any more. */
 void journal_mute(bool on);
 /* Empties it: what comes next is what the test is about. */
