@@ -331,7 +331,7 @@ gone(struct wp_grpc_call *call)
         call->method->gone(call);
         call->finished = true;
     }
-    wp_list_remove(&call->node);
+    assert_true(wp_list_empty(&call->node));
 }
 
 static void
@@ -374,7 +374,11 @@ begin(void **state)
 static int
 end(void **state)
 {
+    for (size_t i = 0; i < n_calls; i++) {
+        gone(&calls[i]);
+    }
     wp_process_service_destroy(service);
+    journal_drop();
     return workspace_end(state);
 }
 
@@ -544,6 +548,7 @@ a_command_waits_while_its_client_is_behind(void **state)
     call->method->sent(call, HIGH / 2 + 1);
     say("half");
     call->method->sent(call, HIGH / 2);
+    say("nothing");
     call->method->sent(call, 0);
     say("held at its end");
     fake_process_says(WP_PROCESS_STDOUT, "3", 1);

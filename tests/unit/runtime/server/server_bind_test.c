@@ -282,7 +282,9 @@ what_was_bound_is_told_by_name(void **state)
     in_bound = true;
     len += entry(parcel + len, WP_PARCEL_WORD, "run", "");
     len += entry(parcel + len, 99, "unknown", "");
-    BIND(parcel, len, WP_BIND_FIELD, PRINT, WP_BIND_TREES_FIELD, "7",
+    memmove(parcel + 7, parcel, len);
+    memcpy(parcel, "7 bytes", 7);
+    BIND(parcel, len + 7, WP_BIND_FIELD, PRINT, WP_BIND_TREES_FIELD, "7",
          WP_IDENTITY_FIELD, "token");
     {
         const struct wp_process_result result = {.exit_code = 3};
