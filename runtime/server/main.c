@@ -290,6 +290,9 @@ listen_and_tell(struct server *server, struct wp_err *err)
         status = wp_err_set(err, WP_FAILED_PRECONDITION, "--port-file %s: %s",
                             path, wp_os_error(errno));
     }
+    if (ports != NULL && status != WP_OK) {
+        (void)unlink(temp);
+    }
     return status;
 }
 
