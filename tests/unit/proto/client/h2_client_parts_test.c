@@ -685,6 +685,19 @@ what_is_queued_is_sent(void **state)
         turn(WP_TIME_NEVER);
         close_it();
     }
+    say("what the connection before did not take is not sent on the next");
+    {
+        struct wp_err err;
+
+        opened_with(1, false, false);
+        frames = one;
+        outgoing = part;
+        turn(0);
+        assert_true(wp_h2_reopen(h2, 0, &err));
+        journal_line();
+        outgoing = all;
+        turn(0);
+    }
     golden("sending");
 }
 

@@ -59,6 +59,8 @@ static int64_t wait_ns;
 static bool admits;
 static uid_t peer_uid;
 static enum wp_h2_handshake shaking;
+static void *(*run_thread)(void *arg);
+static int loops; /* Of the thread, until it is told to stop. */
 
 /* --------------------------------------------------- what lies below */
 
@@ -88,6 +90,7 @@ int __wrap_event_assign(struct event *event, struct event_base *at,
                         void *arg);
 int __wrap_event_add(struct event *event, const struct timeval *tv);
 int __wrap_event_del(struct event *event);
+int __wrap_event_base_loop(struct event_base *at, int flags);
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 int __wrap_setsockopt(int fd, int level, int name, const void *value,
                       socklen_t len);
@@ -300,6 +303,18 @@ __wrap_event_del(struct event *event)
     return 0;
 }
 
+/* In the third turn the end is asked for. */
+int
+__wrap_event_base_loop(struct event_base *at, int flags)
+{
+    assert_ptr_equal(at, &base);
+    assert_int_equal(flags, EVLOOP_ONCE);
+    if (++loops == 3) {
+        events[0].on(STOP_FD, EV_READ, events[0].arg);
+    }
+    return 0;
+}
+
 int
 __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 {
@@ -346,6 +361,7 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     assert_ptr_equal(arg, server.door);
     journal(" thread");
     *thread = pthread_self();
+    run_thread = run;
     return fails("pthread_create") ? EAGAIN : 0;
 }
 
@@ -569,6 +585,9 @@ it_is_made_and_ended(void **state)
     journal_line();
     say("in a thread");
     assert_int_equal(wp_h2_door_start(server.door, &err), WP_OK);
+    loops = 0;
+    assert_null(run_thread(server.door));
+    assert_int_equal(loops, 3);
     fail_at("write", 1);
     wp_h2_door_stop(server.door);
     journal_line();
