@@ -28,7 +28,7 @@
 #include "tests/support/runtime/workspace_rig.h"
 
 enum {
-    CALLS_MAX = 300,
+    CALLS_MAX = 600,
     HIGH = 256 << 10,      /* Of what waits for the client. */
     STDIN_HIGH = 64 << 10, /* Of what waits for the command. */
     WAITING_BYTES = 8 << 20,
@@ -634,6 +634,16 @@ as_many_wait_as_may(void **state)
     gone(&calls[first]);
     assert_false(ask(EXECUTE, "")->finished);
     golden("line");
+    journal_mute(true);
+    running = 0;
+    (void)event_base_loop(workspace_runtime.base, EVLOOP_ONCE);
+    running = 5;
+    /* Who has started waits no more. */
+    for (size_t i = 0; i < most; i++) {
+        assert_false(ask(EXECUTE, "")->finished);
+    }
+    assert_true(ask(EXECUTE, "")->finished);
+    journal_mute(false);
     for (size_t i = first; i < n_calls; i++) {
         gone(&calls[i]);
     }
