@@ -250,8 +250,6 @@ wp_cluster_create(const struct wp_cluster_config *config, struct wp_err *err)
     }
     memset(cluster, 0, sizeof *cluster);
     (void)pthread_mutex_init(&cluster->stats_lock, NULL);
-    atomic_init(&cluster->synced, false);
-    atomic_init(&cluster->leads, false);
     parts = &cluster->parts;
     parts->config = *config;
     if (parts->config.election_ns == NULL) {

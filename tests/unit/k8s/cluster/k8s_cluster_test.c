@@ -596,9 +596,12 @@ a_tick_takes_what_there_is_to_say(void **state)
         (void *)&handles[H_reflector];
     cluster->watches[WP_KIND_COUNT - 1].synced = true;
     cluster->watches[WP_KIND_SANDBOX_TEMPLATE].synced = true;
+    locked = 0;
     tick(-1, EV_TIMEOUT, tick_arg);
+    assert_int_equal(locked, 1);
     assert_string_equal(noted(), TICKED);
     wp_cluster_stats(cluster, &stats);
+    assert_int_equal(locked, 2);
     note_stats(&stats);
     assert_string_equal(
         noted(), "leads 1 refused 1 synced 1 dropped 31 renewed 5 failed 6\n"

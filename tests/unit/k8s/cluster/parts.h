@@ -72,6 +72,7 @@ static int fail_at; /* The part of this number cannot be had; 0: all can. */
 static int made;
 static bool full;
 static struct wp_http_stats http_stats;
+static unsigned locked; /* How often what there is to say was. */
 static event_callback_fn tick;
 static void *tick_arg;
 
@@ -182,6 +183,15 @@ __wrap_aligned_alloc(size_t align, size_t size)
         memset(cluster, 0xa5, sizeof *cluster);
     }
     return cluster;
+}
+
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int
+__wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    locked += cluster != NULL && mutex == &cluster->stats_lock;
+    return __real_pthread_mutex_lock(mutex);
 }
 
 void __wrap_wp_random_bytes(void *out, size_t len);
