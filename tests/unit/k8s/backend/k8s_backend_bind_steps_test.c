@@ -16,6 +16,7 @@
 #include "k8s/bind/pass.h"
 #include "k8s/bind/repositories.h"
 #include "pool/binding.h"
+#include "proto/parcel/pack.h"
 
 #define NOT_HERE                                                               \
     "binding: this daemon does not keep the sandboxes now; try again, or at "  \
@@ -39,6 +40,8 @@ static enum wp_status signs;
 static const char *token_text;
 static int fail_at; /* The part of this number cannot be had; 0: all can. */
 static int made;
+static size_t wiped[32]; /* The lengths of what was. */
+static size_t wiped_len;
 static struct wp_cluster_message *message;
 static struct wp_bind_request request;
 static wp_fetching_done *fetched;
@@ -93,6 +96,18 @@ void *__real_malloc(size_t size);
 FAKE(void *, malloc, size_t size)
 {
     return fails() ? NULL : __real_malloc(size);
+}
+
+FAKE(void, explicit_bzero, void *at, size_t len)
+{
+    memset(at, 0, len);
+    wiped[wiped_len++ % WP_ARRAY_LEN(wiped)] = len;
+}
+
+FAKE(void, __explicit_bzero_chk, void *at, size_t len, size_t room)
+{
+    assert_true(len <= room);
+    __wrap_explicit_bzero(at, len);
 }
 
 struct evbuffer *__real_evbuffer_new(void);
@@ -286,6 +301,7 @@ begin(void)
     signs = WP_OK;
     token_text = "";
     fail_at = made = 0;
+    wiped_len = 0;
     memset(&parts, 0, sizeof parts);
     parts.active = true;
     parts.base = (void *)&parts_[0];
@@ -446,6 +462,49 @@ a_repeat_hears_the_same(void **state)
     assert_string_equal(noted(), "");
 }
 
+static bool
+is_wiped(size_t len)
+{
+    for (size_t i = 0; i < wiped_len; i++) {
+        if (wiped[i] == len) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Its token and identity once they are sent, its parcel once nobody needs it;
+ * also that of a repeat. What lies below wipes its own. */
+static void
+what_is_secret_is_wiped(void **state)
+{
+    struct wp_bind_op again;
+    size_t parcel = 0;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        begin();
+        again = op;
+        (void)ask();
+        wiped_len = 0;
+        if (i == 0) {
+            assert_int_equal(wp_backend_bind(&backend, &again), WP_PENDING);
+            message->run(message);
+            assert_int_equal(wiped_len, 1);
+            parcel = wiped[0];
+            assert_true(parcel > 2 * WP_EGRESS_TEXT_MAX + WP_AUDIENCE_MAX +
+                                     wp_parcel_size(&binding, WP_STR("")));
+        } else {
+            (void)bring("10.0.0.9");
+            assert_true(is_wiped(64 + 1));
+            assert_true(is_wiped(sizeof(struct wp_identity_token)));
+            assert_false(is_wiped(parcel));
+        }
+        wp_backend_end_binding(&entry, WP_UNAVAILABLE, "over");
+        assert_true(is_wiped(parcel));
+    }
+}
+
 /* --- With repositories --- */
 
 static void
@@ -559,6 +618,10 @@ without_memory_it_says_so(void **state)
                 assert_non_null(strstr(told, "done unavailable binding: no "
                                              "memory for it; try again\n"));
                 assert_int_equal(strstr(told, "trees end\n") != NULL, trees);
+                /* What fetches them is the sixth part; those from the fourth
+                 * on are all tried. */
+                assert_int_equal(strstr(told, "fetching ends\n") != NULL,
+                                 trees != 0 && n > 3 && n != 6);
                 assert_null(entry.binding);
                 assert_int_equal(under_way(), 0);
             }
@@ -607,6 +670,7 @@ main(void)
         cmocka_unit_test(what_cannot_be_sent_is_answered),
         cmocka_unit_test(what_takes_too_long_says_what_did),
         cmocka_unit_test(a_repeat_hears_the_same),
+        cmocka_unit_test(what_is_secret_is_wiped),
         cmocka_unit_test(trees_are_fetched_before),
         cmocka_unit_test(what_is_not_there_is_answered),
         cmocka_unit_test(too_many_are_refused),
