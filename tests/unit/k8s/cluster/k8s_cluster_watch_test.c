@@ -228,6 +228,27 @@ config_of(enum wp_kind kind)
     return &cluster.watches[kind].reflector->config;
 }
 
+/* Once it was served, the next refusal is another one, told at once and with
+ * what words there are. */
+static void
+a_refusal_after_a_list_is_told_at_once(void **state)
+{
+    const struct wp_reflector_config *config;
+
+    (void)state;
+    begin(WP_CONTROLLER_CLAIM, NULL);
+    assert_string_equal(refuse(WP_KIND_SANDBOX_CLAIM, WP_NOT_FOUND), UNKNOWN);
+    serve(WP_KIND_SANDBOX_CLAIM);
+    config = config_of(WP_KIND_SANDBOX_CLAIM);
+    heard_begin(&heard);
+    config->on_refused(config->ctx, 403, NULL);
+    assert_string_equal(heard_end(&heard),
+                        "ERROR the API server does not let us watch this kind "
+                        "kind=SandboxClaim group=extensions.agents.x-k8s.io "
+                        "version=v1beta1 code=403 message=\"\"\n");
+    end();
+}
+
 /* Of sandboxes, or of pools: either may say that fewer are lacking. */
 static void
 a_doubt_of_either_kind_is_the_backends(void **state)
@@ -308,6 +329,7 @@ main(void)
         cmocka_unit_test(a_kind_that_is_not_ours_to_watch),
         cmocka_unit_test(it_is_said_again),
         cmocka_unit_test(all_of_them_are_waited_for),
+        cmocka_unit_test(a_refusal_after_a_list_is_told_at_once),
         cmocka_unit_test(a_doubt_of_either_kind_is_the_backends),
         cmocka_unit_test(what_went_back_is_listed_anew),
         cmocka_unit_test(what_nobody_needs_is_not_watched),
