@@ -510,6 +510,7 @@ the_backend_and_the_lease_say_what_may_go(void **state)
         {"GET", "/x", true},
         {"PUT", "/x", false},
         {"PUT", "/apis/coordination.k8s.io/", true},
+        {"PUT", "/apis/coordination.k8s.io/v1", true},
         {"PUT", "/apis/coordination.k8s.io", false},
         {"POST", "/y/sandboxclaims", true},
         {"POST", "/y/sandboxclaim", false},

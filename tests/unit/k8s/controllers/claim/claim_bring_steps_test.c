@@ -67,6 +67,9 @@ static struct {
     const char *token;
     int lacking; /* So many Secrets. */
 } is;
+static int ended; /* How often what a claim brings was. */
+static int wiped_tokens;
+static int wiped_identities;
 static struct wp_bind_request request;
 static wp_api_done *answered;
 static void *answered_ctx;
@@ -108,6 +111,26 @@ say(enum wp_status status, struct wp_err *err, const char *what)
 #define FAKE(type, name, ...)                                                  \
     type __wrap_##name(__VA_ARGS__);                                           \
     type __wrap_##name(__VA_ARGS__)
+
+FAKE(void, wp_claim_brings_fini, struct wp_claim_brings *of)
+{
+    assert_non_null(of);
+    ended++;
+}
+
+/* What lies below wipes its own. */
+FAKE(void, explicit_bzero, void *at, size_t len)
+{
+    memset(at, 0, len);
+    wiped_tokens += len == 64 + 1;
+    wiped_identities += len == sizeof(struct wp_identity_token);
+}
+
+FAKE(void, __explicit_bzero_chk, void *at, size_t len, size_t room)
+{
+    assert_true(len <= room);
+    __wrap_explicit_bzero(at, len);
+}
 
 FAKE(uint32_t, wp_pools_index, const struct wp_pools *pools, struct wp_str ns,
      struct wp_str name)
@@ -429,6 +452,7 @@ static void
 begin(void)
 {
     journal[0] = '\0';
+    ended = wiped_tokens = wiped_identities = 0;
     memset(&is, 0, sizeof is);
     is.policy = is.by = is.audience = is.token = "";
     is.known = is.cold = is.connects = is.has_template = is.begins = true;
@@ -681,6 +705,30 @@ repositories_are_fetched_before(void **state)
     assert_string_equal(noted(), "");
 }
 
+/* The values of Secrets end with what has them; the token and the identity once
+ * they are sent. */
+static void
+what_is_secret_is_wiped(void **state)
+{
+    (void)state;
+    begin();
+    is.token = "jwt";
+    (void)bring();
+    assert_int_equal(wiped_tokens, 1);
+    assert_int_equal(wiped_identities, 1);
+    assert_int_equal(ended, 0);
+    (void)answer(WP_OK, false, "");
+    assert_int_equal(ended, 1);
+    is.wants_identity = true;
+    (void)bring();
+    assert_int_equal(wiped_tokens, 2);
+    assert_int_equal(wiped_identities, 2);
+    (void)answer(WP_OK, false, "");
+    assert_int_equal(ended, 2);
+    assert_true(wp_claim_may_bring(&reconcile, &templ));
+    assert_int_equal(ended, 3);
+}
+
 /* What was changed after its Sandbox was taken is judged as it was then. */
 static void
 a_changed_claim_is_judged_anew(void **state)
@@ -918,6 +966,7 @@ main(void)
         cmocka_unit_test(secrets_are_read_first),
         cmocka_unit_test(a_secret_that_cannot_be_had_is_named),
         cmocka_unit_test(repositories_are_fetched_before),
+        cmocka_unit_test(what_is_secret_is_wiped),
         cmocka_unit_test(a_changed_claim_is_judged_anew),
         cmocka_unit_test(nothing_is_due_before_its_sandbox_is_ready),
         cmocka_unit_test(which_claims_bring_something),
