@@ -32,6 +32,26 @@ on_fatal(void *ctx, const char *why)
     ends++;
 }
 
+static uint32_t syncs;
+static uint32_t tries;
+
+void __wrap_wp_pool_sync_start(struct wp_pool_sync *sync);
+void
+__wrap_wp_pool_sync_start(struct wp_pool_sync *sync)
+{
+    assert_ptr_equal(sync, &syncs);
+    syncs++;
+}
+
+void __real_wp_cluster_try_activate(struct wp_cluster *self);
+void __wrap_wp_cluster_try_activate(struct wp_cluster *self);
+void
+__wrap_wp_cluster_try_activate(struct wp_cluster *self)
+{
+    tries++;
+    __real_wp_cluster_try_activate(self);
+}
+
 static void
 begin(uint32_t controllers, const char *ns)
 {
@@ -211,13 +231,19 @@ all_of_them_are_waited_for(void **state)
     (void)state;
     for (size_t first = 0; first < WP_ARRAY_LEN(kinds); first++) {
         begin(WP_CONTROLLER_POOL, NULL);
+        syncs = tries = 0;
+        cluster.pool_sync = (void *)&syncs;
         for (size_t i = 0; i < WP_ARRAY_LEN(kinds); i++) {
             assert_false(wp_cluster_synced(&cluster));
             assert_false(wp_cluster_renewed(&cluster));
+            assert_int_equal(syncs + tries, 0);
             serve(kinds[(first + i) % WP_ARRAY_LEN(kinds)]);
         }
         assert_true(wp_cluster_synced(&cluster));
         assert_true(wp_cluster_renewed(&cluster));
+        /* The core's pools once, and then who leads may begin. */
+        assert_int_equal(syncs, 1);
+        assert_int_equal(tries, 1);
         end();
     }
 }
