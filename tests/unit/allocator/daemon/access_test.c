@@ -215,6 +215,9 @@ test_path_of_the_token_may_be_the_longest(void **state)
     set(longest);
     assert_int_equal(strlen(conf->access_token_file), WP_CONF_TEXT_MAX);
     read_token();
+    memcpy(longest + n + WP_CONF_TEXT_MAX - 3, "d/\n", 4);
+    set(longest); /* A directory: it is checked itself. */
+    read_token();
     longest[n + WP_CONF_TEXT_MAX - 3] = '\0';
     journal_without(longest + n - 1); /* All but the file's name. */
     journal_is("access_longest");
