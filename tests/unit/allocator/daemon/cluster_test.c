@@ -100,7 +100,6 @@ enum wp_status __wrap_wp_webhook_start(struct wp_webhook *self,
                                        struct wp_err *err);
 enum wp_status __wrap_wp_webhook_use(struct wp_webhook *self, const char *cert,
                                      const char *key, struct wp_err *err);
-void __wrap_explicit_bzero(void *bytes, size_t n);
 
 /* Of the variables that are looked at; NULL: it is not set. */
 static struct {
@@ -166,10 +165,9 @@ __wrap_wp_random_bytes(void *out, size_t len)
     }
 }
 
-void
-__wrap_explicit_bzero(void *bytes, size_t n)
+static void
+wipes(size_t n)
 {
-    memset(bytes, 0, n);
     if (n == WP_SANDBOX_KEY_LEN) { /* Not a setting. */
         journal("a key is wiped");
     }
@@ -511,6 +509,7 @@ begin(void **state)
     static char home[] = "/home/me";
 
     (void)journal_begin(state);
+    journal_wipes = wipes;
     env.kubeconfig = NULL;
     env.home = home;
     env.host = NULL;

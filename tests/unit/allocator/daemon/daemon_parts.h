@@ -17,4 +17,7 @@ extern bool is_durable; /* The same. */
 extern struct wp_control_config control;
 extern struct wp_services_config services;
 
+/* Tells of what is wiped: at the end, the whole daemon. */
+void daemon_wipes(size_t n);
+
 #endif

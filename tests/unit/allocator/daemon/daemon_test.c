@@ -23,6 +23,7 @@ use(int backend, int store)
                                "",       "secret", "http://otlp"};
 
     memset(&conf, 0, sizeof conf);
+    journal_wipes = daemon_wipes;
     conf.backend = backend;
     conf.lease_store = store;
     conf.runtime_dir = texts[0];

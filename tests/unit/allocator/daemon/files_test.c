@@ -56,7 +56,6 @@ enum wp_status __wrap_wp_lock_take(const char *state_dir, int *fd,
 void __wrap_wp_random_bytes(void *out, size_t len);
 void __wrap_wp_token_key_derive(const uint8_t bytes[WP_TOKEN_KEY_LEN],
                                 const char *purpose, void *out, size_t len);
-void __wrap_explicit_bzero(void *bytes, size_t n);
 
 static int next_fd;
 static const char *secret;   /* What a secret file has. */
@@ -335,10 +334,9 @@ __wrap_wp_token_key_derive(const uint8_t bytes[WP_TOKEN_KEY_LEN],
     memset(out, 0xee, len);
 }
 
-void
-__wrap_explicit_bzero(void *bytes, size_t n)
+static void
+wipes(size_t n)
 {
-    memset(bytes, 0, n);
     journal("wipe %zu bytes", n);
 }
 
@@ -350,6 +348,7 @@ static int
 begin(void **state)
 {
     (void)journal_begin(state);
+    journal_wipes = wipes;
     next_fd = FIRST_FD;
     secret = "000102030405060708090a0b0c0d0e0f"
              "101112131415161718191a1b1c1d1e1f";

@@ -24,12 +24,16 @@ enum {
 const struct wp_clock *__wrap_wp_clock_system(void);
 void __wrap_wp_log_emit(enum wp_log_level level, const char *event,
                         const struct wp_kv *kvs);
+void __wrap_explicit_bzero(void *bytes, size_t n);
+void __wrap___explicit_bzero_chk(void *bytes, size_t n, size_t room);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 char *__wrap_strndup(const char *text, size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *old, size_t size);
 char *__real_strndup(const char *text, size_t n);
+
+void (*journal_wipes)(size_t n);
 
 static struct golden lines;
 static struct {
@@ -60,6 +64,7 @@ journal_begin(void **state)
     n_things = 0;
     n_places = 0;
     forget_from = SIZE_MAX;
+    journal_wipes = NULL;
     now_ns = 100 * WP_NS_PER_S;
     tick_ns = WP_NS_PER_US;
     memory_left = 0;
@@ -252,6 +257,23 @@ __wrap_wp_log_emit(enum wp_log_level level, const char *event,
 }
 
 /* --- Memory --- */
+
+void
+__wrap_explicit_bzero(void *bytes, size_t n)
+{
+    memset(bytes, 0, n);
+    if (journal_wipes != NULL) {
+        journal_wipes(n);
+    }
+}
+
+/* The same where the compiler fortifies. */
+void
+__wrap___explicit_bzero_chk(void *bytes, size_t n, size_t room)
+{
+    assert_true(n <= room);
+    __wrap_explicit_bzero(bytes, n);
+}
 
 void
 journal_no_memory(uint32_t n)

@@ -5,6 +5,7 @@
 #define WP_TESTS_UNIT_ALLOCATOR_DAEMON_JOURNAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "pool/base/compiler.h"
@@ -46,7 +47,10 @@ void journal_tick(int64_t ns);
 void journal_pass(int64_t ns);
 int64_t journal_now(void);
 
-/* calloc, malloc, realloc and strndup: the n-th from now on fails; 0: none. */
+/* Called when so many bytes are wiped; NULL at a test's begin. */
+extern void (*journal_wipes)(size_t n);
+
+/* calloc, realloc and strndup: the n-th from now on fails; 0: none. */
 void journal_no_memory(uint32_t n);
 /* Has it? */
 bool journal_was_full(void);

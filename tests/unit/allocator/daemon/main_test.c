@@ -39,7 +39,6 @@ int __wrap_puts(const char *text);
 int __real_puts(const char *text);
 int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *old);
 __sighandler_t __wrap_signal(int sig, __sighandler_t handler);
-void __wrap_explicit_bzero(void *bytes, size_t n);
 struct wp_conf *__wrap_wp_conf_create(void);
 void __wrap_wp_conf_help(FILE *out);
 void __wrap_wp_conf_help_settings(FILE *out);
@@ -125,10 +124,9 @@ __wrap_signal(int sig, __sighandler_t handler)
     return SIG_DFL;
 }
 
-void
-__wrap_explicit_bzero(void *bytes, size_t n)
+static void
+wipes(size_t n)
 {
-    memset(bytes, 0, n);
     journal("wipe %zu bytes", n);
 }
 
@@ -299,6 +297,7 @@ static int
 begin(void **state)
 {
     (void)journal_begin(state);
+    journal_wipes = wipes;
     memset(&conf, 0, sizeof conf);
     journal_know(&conf, "settings");
     action = WP_CONF_RUN;

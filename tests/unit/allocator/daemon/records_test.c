@@ -54,7 +54,6 @@ int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
 void __wrap_wp_pool_spec_init(struct wp_pool_spec *spec);
 void __real_wp_pool_spec_init(struct wp_pool_spec *spec);
 int __wrap_sigpending(sigset_t *set);
-void __wrap_explicit_bzero(void *bytes, size_t n);
 enum wp_status __wrap_wp_conf_budgets(const struct wp_conf *of,
                                       struct wp_budget_total *out, uint32_t *n,
                                       struct wp_err *err);
@@ -205,10 +204,9 @@ __wrap_sigpending(sigset_t *set)
     return sig < 0 ? -1 : 0;
 }
 
-void
-__wrap_explicit_bzero(void *bytes, size_t n)
+static void
+wipes(size_t n)
 {
-    memset(bytes, 0, n);
     journal("wipe %zu bytes", n);
 }
 
@@ -491,6 +489,7 @@ static int
 begin(void **state)
 {
     (void)journal_begin(state);
+    journal_wipes = wipes;
     memset(&conf, 0, sizeof conf);
     memset(&core, 0, sizeof core);
     memset(records, 0, sizeof records);
