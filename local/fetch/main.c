@@ -16,11 +16,14 @@
 
 #include "local/fetch/run.h"
 #include "local/fetch/serve.h"
+#include "pool/base/file.h"
 #include "pool/base/str.h"
 
 enum {
     EXIT_USAGE = 2,
 };
+
+WP_OPENS_STREAMS;
 
 int
 main(int argc, char **argv)
