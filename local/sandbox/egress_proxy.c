@@ -191,7 +191,7 @@ open_keys(const char *path)
 
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
         (st.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) == 0) {
-        return wp_spawn_fd(fd);
+        return fd;
     }
     wp_log_error("egress keys not used: a file that others cannot read nor "
                  "write was expected",
@@ -217,6 +217,7 @@ static bool
 make_fds(struct wp_egress_proxy *proxy, struct wp_spawn *spawn)
 {
     int pair[2];
+    int keys = -1;
 
     spawn->fds_len = WP_EGRESS_CHANNEL_FD + 1;
     for (int i = 0; i < WP_SPAWN_FDS_MAX; i++) {
@@ -232,8 +233,11 @@ make_fds(struct wp_egress_proxy *proxy, struct wp_spawn *spawn)
     spawn->fds[1] = wp_spawn_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
     spawn->fds[2] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, WP_SPAWN_FD_FLOOR);
     if (proxy->config.keys_file != NULL) {
-        spawn->fds[WP_EGRESS_KEYS_FD] = open_keys(proxy->config.keys_file);
-        spawn->fds_len += spawn->fds[WP_EGRESS_KEYS_FD] >= 0 ? 1 : 0;
+        keys = open_keys(proxy->config.keys_file);
+    }
+    if (keys >= 0) {
+        spawn->fds[WP_EGRESS_KEYS_FD] = wp_spawn_fd(keys);
+        spawn->fds_len++;
     }
     for (int i = 0; i < spawn->fds_len; i++) {
         if (spawn->fds[i] < 0) {

@@ -45,6 +45,7 @@ static int fails_at; /* The call that fails; 0: none. */
 static int send_errno;
 static bool waits; /* The timer for the next start. */
 static mode_t keys_mode;
+static bool stays_low; /* Nothing is moved from descriptor 0. */
 static int wait_errno;
 static siginfo_t ended;
 static char heard[128]; /* What it says; read_errno: it says nothing. */
@@ -271,6 +272,11 @@ __wrap_calloc(size_t n, size_t size)
 int
 wp_spawn_fd(int fd)
 {
+    if (fd == 0 && stays_low) {
+        (void)__wrap_close(fd);
+        errno = EMFILE;
+        return -1;
+    }
     return fd == 0 ? next_fd++ : fd; /* Never a low one. */
 }
 
@@ -342,6 +348,7 @@ begin(void)
     calls = fails_at = send_errno = zero_at = wait_errno = read_errno = 0;
     waits = false;
     keys_mode = S_IFREG | 0640;
+    stays_low = false;
     ended = (siginfo_t){.si_code = CLD_EXITED};
     ended.si_pid = 4321;
     ended.si_status = 3;
@@ -466,13 +473,15 @@ test_what_fails_is_tried_later(void **state)
         JOURNAL_RUN(fire(0));
         destroy();
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         begin();
         config.keys_file = "/keys";
-        keys_mode = i == 0 ? S_IFREG | 0600 : S_IFDIR;
+        keys_mode = i != 1 ? S_IFREG | 0600 : S_IFDIR;
         zero_at = 5;
+        stays_low = i == 2;
         create();
-        NOTE("--- keys are the first descriptor\n");
+        NOTE("--- keys are the first descriptor%s\n",
+             stays_low ? ", and stay that" : "");
         JOURNAL_RUN((void)join(0, ""));
         destroy();
     }

@@ -33,10 +33,6 @@
 #include "tests/support/base/journal.h"
 #include "tests/support/base/temp_dir.h"
 
-enum {
-    NULL_FD = 900, /* What no test has. */
-};
-
 static struct wp_options options; /* What was asked for. */
 static enum wp_options_outcome outcome;
 static const char *failing; /* A step. */
@@ -55,7 +51,6 @@ static struct {
 } events[8];
 static size_t n_events;
 static void (*in_loop)(void); /* What happens there. */
-static int null_fd;           /* What the next open of /dev/null gives. */
 
 int __wrap_main(void);
 int __real_main(int argc, char **argv);
@@ -113,9 +108,6 @@ int __wrap_sigaction(int number, const struct sigaction *act,
 int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *old);
 int __wrap_stat(const char *path, struct stat *st);
 int __real_stat(const char *path, struct stat *st);
-int __wrap_open(const char *path, int flags, ...);
-int __wrap_close(int fd);
-int __real_close(int fd);
 FILE *__wrap_fopen(const char *path, const char *mode);
 FILE *__real_fopen(const char *path, const char *mode);
 int __wrap_rename(const char *from, const char *to);
@@ -457,34 +449,6 @@ __wrap_stat(const char *path, struct stat *st)
     return fails("stat") ? -1 : 0;
 }
 
-int
-__wrap_open(const char *path, int flags, ...)
-{
-    int fd;
-
-    assert_string_equal(path, "/dev/null");
-    assert_int_equal(flags, O_RDWR);
-    journal("null is %d", null_fd);
-    journal_line();
-    if (null_fd < 0) {
-        return -1;
-    }
-    fd = null_fd;
-    null_fd = fd == 2 ? NULL_FD : fd + 1;
-    return fd;
-}
-
-int
-__wrap_close(int fd)
-{
-    if (fd < NULL_FD) {
-        return __real_close(fd);
-    }
-    journal("close %d", fd);
-    journal_line();
-    return 0;
-}
-
 FILE *
 __wrap_fopen(const char *path, const char *mode)
 {
@@ -554,11 +518,11 @@ run(void)
         n = write(ends[1], journal_text(), strlen(journal_text()));
         _exit(n == (ssize_t)strlen(journal_text()) ? 0 : 1);
     }
-    assert_int_equal(__real_close(ends[1]), 0);
+    assert_int_equal(close(ends[1]), 0);
     while ((n = read(ends[0], bytes, sizeof bytes)) > 0) {
         journal_put(bytes, (size_t)n);
     }
-    assert_int_equal(__real_close(ends[0]), 0);
+    assert_int_equal(close(ends[0]), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     /* A fault was for that one. */
@@ -588,7 +552,6 @@ begin(void **state)
     fits = 1000;
     has_workspace = true;
     in_loop = NULL;
-    null_fd = NULL_FD;
     journal_drop();
     return 0;
 }
@@ -610,12 +573,6 @@ static void
 its_parts_are_made_and_ended_in_order(void **state)
 {
     (void)state;
-    run();
-    say("standard descriptors are missing");
-    null_fd = 0;
-    run();
-    say("and none can be had");
-    null_fd = -1;
     run();
     golden("parts");
 }
