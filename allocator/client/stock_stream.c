@@ -171,10 +171,6 @@ open_stream(struct warmpool_stock *stock)
                            &client->n_ids, 1, memory_order_relaxed));
     }
     gather(stock, stock->resumes, &s);
-    if (!stock->resumes) {
-        s.request.n_took = 0;
-        s.request.n_back = 0;
-    }
     open = &s.request.open;
     s.request.has_open = true;
     open->pool.pool_namespace = wp_str_from(stock->pool.pool_namespace);
