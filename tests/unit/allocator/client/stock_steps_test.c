@@ -279,6 +279,38 @@ test_what_makes_no_sense(void **state)
     golden_compare(seen.text, GOLDEN("stock_hears"));
 }
 
+/* Whole ones are heard at once, and the rest is kept for what follows. */
+static void
+test_messages_that_come_together(void **state)
+{
+    const struct wp_wire_stream_response lacks[] = {
+        {.lacking_code = 8, .lacking = WP_STR("the first")},
+        {.lacking_code = 4, .lacking = WP_STR("second")},
+        {.lacking_code = 14, .lacking = WP_STR("the third, in two parts")},
+    };
+    static uint8_t bytes[256];
+    size_t len = 0;
+
+    (void)state;
+    bring_open();
+    for (size_t i = 0; i < WP_ARRAY_LEN(lacks); i++) {
+        size_t size = wp_wire_size_stream_response(&lacks[i]);
+
+        assert_true(len + WP_H2_FRAME_HEAD + size <= sizeof bytes);
+        bytes[len + 4] = (uint8_t)size;
+        len += WP_H2_FRAME_HEAD;
+        len += wp_wire_pack_stream_response(&lacks[i], bytes + len);
+    }
+    assert_true(wp_stock_received(&stock->call, bytes, len - 9));
+    show();
+    assert_memory_equal(stock->in, bytes + len - 9 - stock->n_in, stock->n_in);
+    assert_true(wp_stock_received(&stock->call, bytes + len - 9, 8));
+    show();
+    assert_true(wp_stock_received(&stock->call, bytes + len - 1, 1));
+    show();
+    golden_compare(seen.text, GOLDEN("stock_together"));
+}
+
 /* --- Renewals --- */
 
 static void
@@ -485,6 +517,7 @@ main(void)
         TEST(test_more_than_a_message_holds),
         TEST(test_each_end_of_a_stream),
         TEST(test_what_makes_no_sense),
+        TEST(test_messages_that_come_together),
         TEST(test_when_leases_are_renewed),
         TEST(test_how_renewals_fail),
         TEST(test_orphans_are_settled),
