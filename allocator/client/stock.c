@@ -138,7 +138,7 @@ warmpool_stock_claim(struct warmpool_stock *stock, int64_t wait_ms,
                      struct warmpool_lease *lease, struct warmpool_error *error)
 {
     const struct wp_pool_name *pool = &stock->pool;
-    char name[sizeof *pool + 1];
+    char name[sizeof *pool]; /* A slash in place of the first's end. */
 
     if (warmpool_stock_take(stock, lease)) {
         wp_client_error(error, WARMPOOL_OK, "");
