@@ -87,6 +87,15 @@ test_what_is_told(void **state)
     may_send = false;
     turn();
     show();
+    /* What is in stock is no news, of whatever number. */
+    stock->busy_until_ns = 0;
+    drain();
+    for (uint32_t i = 0; i < WP_STOCK_SLOTS; i++) {
+        wp_stock_set_slot_state(stock, i, WP_STOCK_SLOT_FREE);
+    }
+    hear_leases(4, 1, TTL_MS);
+    turn();
+    show();
     golden_compare(seen.text, GOLDEN("stock_tells"));
 }
 
@@ -258,6 +267,9 @@ test_what_makes_no_sense(void **state)
     memcpy(much, "\0\0\0\xff\xfb", 5);
     assert_true(wp_stock_received(&stock->call, much, WP_STOCK_IN - 1));
     assert_false(wp_stock_received(&stock->call, much, 2));
+    show();
+    wp_stock_note_lacking(stock, WARMPOOL_OK, "");
+    assert_false(wp_stock_received(&stock->call, much, 1));
     show();
     stock->n_in = 0;
     assert_false(wp_stock_received(&stock->call, much, sizeof much));
@@ -442,6 +454,27 @@ test_orphans_are_settled(void **state)
     golden_compare(seen.text, GOLDEN("stock_orphans"));
 }
 
+/* What is asked already is not asked again when another stream is gone. */
+static void
+test_orphans_of_two_streams(void **state)
+{
+    (void)state;
+    bring_orphans();
+    turn();
+    now_ns += MS(33);
+    bring_open();
+    hear_leases(7, 2, TTL_MS);
+    take();
+    stream_ends(WARMPOOL_UNAVAILABLE, "leaves again");
+    turn();
+    show();
+    while (!wp_list_empty(&client.queue)) {
+        answer(start_job(), WARMPOOL_OK);
+    }
+    show();
+    golden_compare(seen.text, GOLDEN("stock_two_streams"));
+}
+
 static void
 test_orphans_without_a_daemon(void **state)
 {
@@ -521,6 +554,7 @@ main(void)
         TEST(test_when_leases_are_renewed),
         TEST(test_how_renewals_fail),
         TEST(test_orphans_are_settled),
+        TEST(test_orphans_of_two_streams),
         TEST(test_orphans_without_a_daemon),
         TEST(test_who_is_told_of_a_loss),
     };

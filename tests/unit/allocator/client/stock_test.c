@@ -250,6 +250,7 @@ test_bounds_of_a_stocks_options(void **state)
         assert_int_equal(opened->options.ahead, rows[i].ahead);
         assert_int_equal(opened->options.ttl_ms,
                          rows[i].ttl_ms != 0 ? rows[i].ttl_ms : 60000);
+        assert_null(opened->options.pool); /* The caller's text. */
         assert_string_equal(opened->pool.pool_namespace, "");
         assert_string_equal(opened->pool.name, "p");
         assert_ptr_equal(client.stocks.prev, &opened->node);
