@@ -323,6 +323,40 @@ test_messages_that_come_together(void **state)
     golden_compare(seen.text, GOLDEN("stock_together"));
 }
 
+/* No more is moved to the front than there is behind it. */
+static void
+test_a_message_of_half_the_room(void **state)
+{
+    static struct wp_wire_lease_ahead leases[100];
+    static char id[WP_CLAIM_ID_MAX + 1];
+    struct wp_grant grant = {.fence = 1,
+                             .deadline_wall_ms = WALL_MS + TTL_MS,
+                             .served = WP_SERVED_WARM};
+    struct wp_wire_stream_response response = {
+        .leases = leases, .n_leases = WP_ARRAY_LEN(leases)};
+
+    (void)state;
+    memset(id, 'i', sizeof id - 1);
+    memset(grant.sandbox, 'b', sizeof grant.sandbox - 1);
+    memset(grant.endpoint, 'e', sizeof grant.endpoint - 1);
+    memset(grant.token, 't', sizeof grant.token);
+    (void)snprintf(grant.pool, sizeof grant.pool, "p");
+    for (uint32_t i = 0; i < WP_ARRAY_LEN(leases); i++) {
+        leases[i] =
+            (struct wp_wire_lease_ahead){i + 1, wp_str_from(id), &grant};
+    }
+    assert_true(wp_wire_size_stream_response(&response) > WP_STOCK_IN / 2);
+    bring_open();
+    (void)snprintf(stock->details, sizeof stock->details, "kept");
+    assert_true(hear(&response));
+    assert_string_equal(stock->details, "kept");
+    assert_int_equal(stock->n_in, 0);
+    assert_int_equal(warmpool_stock_state(stock, NULL), WP_ARRAY_LEN(leases));
+    assert_string_equal(stock->slots[99].lease.claim_id, id);
+    assert_string_equal(stock->slots[99].lease.sandbox, grant.sandbox);
+    assert_string_equal(stock->slots[99].lease.endpoint, grant.endpoint);
+}
+
 /* --- Renewals --- */
 
 static void
@@ -551,6 +585,7 @@ main(void)
         TEST(test_each_end_of_a_stream),
         TEST(test_what_makes_no_sense),
         TEST(test_messages_that_come_together),
+        TEST(test_a_message_of_half_the_room),
         TEST(test_when_leases_are_renewed),
         TEST(test_how_renewals_fail),
         TEST(test_orphans_are_settled),
