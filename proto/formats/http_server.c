@@ -177,6 +177,9 @@ wp_http_server_listen_secure(struct wp_http_server *server, int fd,
     }
     if (listener == NULL || listener->ready == NULL ||
         event_add(listener->ready, NULL) != 0) {
+        if (listener != NULL && listener->ready != NULL) {
+            event_free(listener->ready);
+        }
         free(listener);
         (void)close(fd);
         return wp_err_sys(err, WP_RESOURCE_EXHAUSTED, errno, "cannot listen");
