@@ -59,53 +59,35 @@ static unsigned fails_in;
 
 /* --------------------------------------------------- what lies below */
 
-struct event *__wrap_event_new(struct event_base *of, evutil_socket_t fd,
-                               short what, event_callback_fn fn, void *ctx);
-struct event *__real_event_new(struct event_base *of, evutil_socket_t fd,
-                               short what, event_callback_fn fn, void *ctx);
-int __wrap_event_add(struct event *event, const struct timeval *tv);
-int __real_event_add(struct event *event, const struct timeval *tv);
-int __wrap_event_del(struct event *event);
-int __real_event_del(struct event *event);
-void __wrap_event_free(struct event *event);
-void __real_event_free(struct event *event);
-int __wrap_bufferevent_set_timeouts(struct bufferevent *bev,
-                                    const struct timeval *read_tv,
-                                    const struct timeval *write_tv);
-void __wrap_bufferevent_trigger(struct bufferevent *bev, short what,
-                                int options);
-void __real_bufferevent_trigger(struct bufferevent *bev, short what,
-                                int options);
-int __wrap_shutdown(int fd, int how);
-int __real_shutdown(int fd, int how);
-int __wrap_setsockopt(int fd, int level, int name, const void *value,
-                      socklen_t len);
-int __wrap_close(int fd);
-int __real_close(int fd);
-int __wrap_listen(int fd, int backlog);
-int __real_listen(int fd, int backlog);
-enum wp_accept __wrap_wp_accept_next(int listen_fd, int *fd,
-                                     struct sockaddr_storage *peer);
-enum wp_accept __real_wp_accept_next(int listen_fd, int *fd,
-                                     struct sockaddr_storage *peer);
-void *__wrap_calloc(size_t n, size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_malloc(size_t size);
-void *__real_malloc(size_t size);
-char *__wrap_strndup(const char *text, size_t max);
-char *__real_strndup(const char *text, size_t max);
-struct evbuffer *__wrap_evbuffer_new(void);
-struct evbuffer *__real_evbuffer_new(void);
-unsigned char *__wrap_evbuffer_pullup(struct evbuffer *buf, ev_ssize_t size);
-unsigned char *__real_evbuffer_pullup(struct evbuffer *buf, ev_ssize_t size);
-int __wrap_evbuffer_add(struct evbuffer *buf, const void *data, size_t len);
-int __real_evbuffer_add(struct evbuffer *buf, const void *data, size_t len);
-struct bufferevent *__wrap_bufferevent_socket_new(struct event_base *of,
-                                                  evutil_socket_t fd,
-                                                  int options);
-struct bufferevent *__real_bufferevent_socket_new(struct event_base *of,
-                                                  evutil_socket_t fd,
-                                                  int options);
+#define WRAPPED(type, name, ...)                                               \
+    type __wrap_##name(__VA_ARGS__);                                           \
+    type __real_##name(__VA_ARGS__)
+
+WRAPPED(struct event *, event_new, struct event_base *of, evutil_socket_t fd,
+        short what, event_callback_fn fn, void *ctx);
+WRAPPED(int, event_add, struct event *event, const struct timeval *tv);
+WRAPPED(int, event_del, struct event *event);
+WRAPPED(void, event_free, struct event *event);
+WRAPPED(int, bufferevent_set_timeouts, struct bufferevent *bev,
+        const struct timeval *read_tv, const struct timeval *write_tv);
+WRAPPED(void, bufferevent_trigger, struct bufferevent *bev, short what,
+        int options);
+WRAPPED(int, shutdown, int fd, int how);
+WRAPPED(int, setsockopt, int fd, int level, int name, const void *value,
+        socklen_t len);
+WRAPPED(int, close, int fd);
+WRAPPED(int, listen, int fd, int backlog);
+WRAPPED(enum wp_accept, wp_accept_next, int listen_fd, int *fd,
+        struct sockaddr_storage *peer);
+WRAPPED(void *, calloc, size_t n, size_t size);
+WRAPPED(void *, malloc, size_t size);
+WRAPPED(char *, strndup, const char *text, size_t max);
+WRAPPED(struct evbuffer *, evbuffer_new, void);
+WRAPPED(unsigned char *, evbuffer_pullup, struct evbuffer *buf,
+        ev_ssize_t size);
+WRAPPED(int, evbuffer_add, struct evbuffer *buf, const void *data, size_t len);
+WRAPPED(struct bufferevent *, bufferevent_socket_new, struct event_base *of,
+        evutil_socket_t fd, int options);
 
 static bool
 fails(void)
