@@ -234,48 +234,24 @@ __wrap_wp_accept_next(int listen_fd, int *fd, struct sockaddr_storage *peer)
     return taken;
 }
 
-void *
-__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
+#define MAY_FAIL(type, none, name, params, args)                               \
+    type __wrap_##name params                                                  \
+    {                                                                          \
+        return fails() ? (none) : __real_##name args;                          \
+    }
 
-void *
-__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-char *
-__wrap_strndup(const char *text, size_t max)
-{
-    return fails() ? NULL : __real_strndup(text, max);
-}
-
-struct evbuffer *
-__wrap_evbuffer_new(void)
-{
-    return fails() ? NULL : __real_evbuffer_new();
-}
-
-unsigned char *
-__wrap_evbuffer_pullup(struct evbuffer *buf, ev_ssize_t size)
-{
-    return fails() ? NULL : __real_evbuffer_pullup(buf, size);
-}
-
-int
-__wrap_evbuffer_add(struct evbuffer *buf, const void *data, size_t len)
-{
-    return fails() ? -1 : __real_evbuffer_add(buf, data, len);
-}
-
-struct bufferevent *
-__wrap_bufferevent_socket_new(struct event_base *of, evutil_socket_t fd,
-                              int options)
-{
-    return fails() ? NULL : __real_bufferevent_socket_new(of, fd, options);
-}
+MAY_FAIL(void *, NULL, calloc, (size_t n, size_t size), (n, size))
+MAY_FAIL(void *, NULL, malloc, (size_t size), (size))
+MAY_FAIL(char *, NULL, strndup, (const char *text, size_t max), (text, max))
+MAY_FAIL(struct evbuffer *, NULL, evbuffer_new, (void), ())
+MAY_FAIL(unsigned char *, NULL, evbuffer_pullup,
+         (struct evbuffer * buf, ev_ssize_t size), (buf, size))
+MAY_FAIL(int, -1, evbuffer_add,
+         (struct evbuffer * buf, const void *data, size_t len),
+         (buf, data, len))
+MAY_FAIL(struct bufferevent *, NULL, bufferevent_socket_new,
+         (struct event_base * of, evutil_socket_t fd, int options),
+         (of, fd, options))
 
 /* ------------------------------------------------------------- the handler */
 
