@@ -439,18 +439,30 @@ test_links_in_the_way(void **state)
 static void
 test_hostile_images(void **state)
 {
-    static const char *const paths[] = {
-        "../x", "..", ".", "a/", "a/..", "/", "/x", "none/x", "d/../../x",
+    static const char *const paths[][2] = {
+        {"../x", "Invalid cross-device link"},
+        {"..", "Invalid argument"},
+        {".", "Invalid argument"},
+        {"a/", "Invalid argument"},
+        {"a/..", "Invalid argument"},
+        {"/", "Invalid argument"},
+        {"/x", "Invalid argument"},
+        {"none/x", "No such file or directory"},
+        {"d/../../x", "Invalid cross-device link"},
     };
+    char expected[64];
 
     (void)state;
     put(WP_TREE_FOLDER, 0, "d", "");
     assert_true(unpack(""));
     for (size_t i = 0; i < WP_ARRAY_LEN(paths); i++) {
         image_len = 0;
-        put(WP_TREE_FILE, 0644, paths[i], "x");
+        put(WP_TREE_FILE, 0644, paths[i][0], "x");
+        (void)snprintf(expected, sizeof expected, "'%s': %s", paths[i][0],
+                       paths[i][1]);
+        errno = 0;
         assert_false(unpack(""));
-        assert_string_not_equal(why, "");
+        assert_string_equal(why, expected);
     }
     assert_int_not_equal(access(at(dir, "x"), F_OK), 0);
     /* A link of its own, and then through it. */
