@@ -319,6 +319,9 @@ wp_http_conn_open(struct wp_http_server *server, int fd, unsigned roles,
         if (req != NULL && req->body != NULL) {
             evbuffer_free(req->body);
         }
+        if (req != NULL && req->extra != NULL) {
+            evbuffer_free(req->extra);
+        }
         free(req);
         return NULL;
     }
