@@ -603,6 +603,11 @@ test_requests_come_one_after_the_other(void **state)
     say(0, "cdGET /mute HTTP/1.1\r\n\r\nGET /none? HTTP/1.1\r\n\r\n");
     reply("three");
     reply("four");
+    say(0, "HEAD /whole HTTP/1.1\r\n\r\n");
+    reply("five");
+    dial(1);
+    say(1, "GET /none HTTP/1.1\r\n\r\n");
+    say(1, "BAD\r\n\r\n");
     say(0, "POST /early HTTP/1.1\r\nContent-Length: 4\r\n\r\n");
     dial(1);
     say(1, "GET /whole HTTP/1.1\r\nConnection: close\r\n\r\n");
@@ -813,6 +818,7 @@ test_a_connection_that_is_taken_over_is_its_owners(void **state)
     dial(0);
     say(0, "POST /take HTTP/1.1\r\nContent-Length: 4\r\n\r\na");
     wp_http_take(req, &stream);
+    assert_null(wp_http_message(req)->on_body);
     settle("take");
     wp_http_set_deadline(req, 7 * WP_NS_PER_S);
     say(0, "b");
