@@ -422,8 +422,7 @@ static bool
 need_is_sound(const struct wp_need *need, int64_t now_ns)
 {
     for (unsigned i = 0; i < WP_NEED_SLOTS; i++) {
-        if (need->most[i] >= WP_LEARN_LEVELS ||
-            need->state[i] >= WP_LEARN_STATES) {
+        if (need->most[i] >= WP_LEARN_LEVELS) {
             return false;
         }
     }

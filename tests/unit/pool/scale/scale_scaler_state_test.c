@@ -728,6 +728,27 @@ bytes_that_cannot_be(void **state)
     assert_true(into.scaler->learn->claims[3][4] == 0);
 }
 
+/* Each state's group and stock, six numbers, and the cells that hold anything:
+ * what another version of this program reads there. */
+static void
+bytes_of_what_was_learned(void **state)
+{
+    struct wp_learn *learn = malloc(sizeof *learn);
+    size_t none = wp_scaler_save(from.scaler, NOW, WALL0, NULL, 0);
+    const size_t empty = 6 * 8 + WP_LEARN_STATES + WP_LEARN_STATES * 4 + 4;
+
+    (void)state;
+    assert_non_null(learn);
+    wp_learn_init(learn);
+    from.scaler->learn = learn;
+    assert_int_equal(wp_scaler_save(from.scaler, NOW, WALL0, NULL, 0) - none,
+                     empty);
+    learn->claims[0][0] = 1;
+    learn->seconds[WP_LEARN_STATES - 1][WP_LEARN_BINS - 1] = 1;
+    assert_int_equal(wp_scaler_save(from.scaler, NOW, WALL0, NULL, 0) - none,
+                     empty + 2 * (2 + 4 + 4));
+}
+
 /* Only where there is room for all of it. */
 static void
 save_writes_all_or_nothing(void **state)
@@ -886,6 +907,8 @@ main(void)
         cmocka_unit_test_setup_teardown(bounds_of_reservations, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(bytes_that_cannot_be, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(bytes_of_what_was_learned, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(save_writes_all_or_nothing, set_up,
                                         tear_down),
