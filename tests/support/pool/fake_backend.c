@@ -1,5 +1,6 @@
 #include "tests/support/pool/fake_backend.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +127,14 @@ create(void *self, const struct wp_sandbox_order *order, struct wp_err *err)
     WP_ASSERT(!sandbox->live);
     *sandbox = (struct wp_fake_sandbox){.ref = order->ref, .live = true};
     WP_ASSERT(wp_str_copy(order->name, sandbox->name, sizeof sandbox->name));
+    (void)snprintf(fake->order, sizeof fake->order,
+                   "%.*s/%.*s of '%.*s', egress '%.*s', within %" PRId64,
+                   (int)order->pool_namespace.len, order->pool_namespace.ptr,
+                   (int)order->pool.len, order->pool.ptr,
+                   (int)order->template_name.len, order->template_name.ptr,
+                   (int)order->egress.len, order->egress.ptr,
+                   order->ready_within_ns);
+    memcpy(fake->order_uid, order->uid, sizeof fake->order_uid);
     wp_list_init(&sandbox->node);
     wp_list_push_back(&fake->warming, &sandbox->node);
     sandbox->due_ns = wp_clock_mono_ns(fake->clock);
@@ -298,9 +307,13 @@ wp_fake_backend_bound(struct wp_fake_backend *fake, enum wp_status status,
 static const char *
 unbound(void *self, struct wp_str template_namespace, struct wp_str name)
 {
-    const struct wp_fake_backend *fake = self;
+    struct wp_fake_backend *fake = self;
 
     WP_ASSERT(wp_str_is(template_namespace, "default") && name.len > 0);
+    (void)pthread_mutex_lock(&fake->lock);
+    (void)snprintf(fake->unbound_of, sizeof fake->unbound_of, "%.*s",
+                   (int)name.len, name.ptr);
+    (void)pthread_mutex_unlock(&fake->lock);
     return fake->unbound;
 }
 

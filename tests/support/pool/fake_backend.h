@@ -62,10 +62,14 @@ struct wp_fake_backend {
         uint32_t live_max;
         uint32_t warming; /* Live, not yet reported ready. */
     } counts;
+    /* The latest order, each part but its ref and name; and its uid. */
+    char order[512];
+    uint8_t order_uid[WP_UID_LEN];
     /* What `bind` answers; WP_PENDING, the default, keeps the op for
      * wp_fake_backend_bound. */
     enum wp_status bind_status;
-    const char *unbound;          /* What `unbound` answers; NULL at first. */
+    const char *unbound; /* What `unbound` answers; NULL at first. */
+    char unbound_of[WP_TEMPLATE_NAME_MAX + 2]; /* Which it was asked about. */
     const char *beyond;           /* What `narrows` refuses; NULL at first. */
     struct wp_bind_op *binds[64]; /* Kept; the oldest first. */
     uint32_t n_binds;

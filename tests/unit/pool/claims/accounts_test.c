@@ -352,6 +352,54 @@ a_share_follows_what_its_tenant_needs(void **state)
     assert_int_equal(atomic_load(&newcomer->gap_ns), 0);
 }
 
+/* Nothing of the tenant before is left when another one has its account. */
+static void
+another_tenant_begins_anew(void **state)
+{
+    const struct wp_account_share *newcomer = &accounts.pool[2].newcomer;
+    const struct wp_account *greedy;
+    struct wp_counted t;
+    char name[16];
+
+    (void)state;
+    wp_accounts_set_pool(&accounts, 2, 2, &(struct wp_quota){300, 0, 60});
+    find_shares(true, 100 * S);
+    (void)claims_of("modest", 1, 100 * S);
+    greedy = claims_of("greedy", 200, 100 * S);
+    find_shares(true, 110 * S);
+    t = take(2, "greedy", 110 * S);
+    assert_int_equal(check(t, 110 * S), WP_ACCOUNT_OK);
+    t.live = 301;
+    assert_int_equal(check(t, 110 * S), WP_ACCOUNT_LEASES);
+    wp_accounts_give(&accounts, t.account);
+    assert_true(atomic_load(&greedy->share.beyond));
+    assert_true(greedy->rate > 0 && greedy->known > 0 && greedy->refused == 1);
+    for (int i = 0; i < 100000; i++) {
+        (void)snprintf(name, sizeof name, "t%d", i);
+        t = take(2, name, 111 * S);
+        wp_accounts_give(&accounts, t.account);
+        if (&accounts.account[t.account] == greedy) {
+            break;
+        }
+    }
+    assert_string_equal(greedy->tenant, name);
+    check_share(&greedy->share, false, newcomer->leave, newcomer->gap_ns / 1000,
+                newcomer->ahead_ns / 1000);
+    assert_int_equal(wp_account_live(greedy), 0);
+    assert_int_equal(greedy->last_ns, 111 * S);
+    assert_int_equal(greedy->rate_ns, 0);
+    assert_int_equal(greedy->share_ns, 0);
+    assert_int_equal(greedy->claims, 1);
+    assert_int_equal(greedy->waiting, 0);
+    assert_true(greedy->active);
+    assert_int_equal(greedy->leases_max, 300);
+    assert_int_equal(greedy->per_minute, 60);
+    assert_int_equal(greedy->refused, 0);
+    assert_int_equal(greedy->pool_index, 2);
+    assert_int_equal(greedy->claims_seen, 0);
+    assert_true(greedy->rate == 0 && greedy->known == 0);
+}
+
 int
 main(void)
 {
@@ -366,6 +414,7 @@ main(void)
         TEST(who_finds_no_account_shares_one),
         TEST(a_tenant_is_active_for_a_minute),
         TEST(a_share_follows_what_its_tenant_needs),
+        TEST(another_tenant_begins_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,6 +105,41 @@ test_who_must_bind(void **state)
     }
 }
 
+/* Both questions are of the pool's whole template name, however long. */
+static void
+test_asked_about_the_whole_name(void **state)
+{
+    struct wp_pool_stats stats = wp_rig_stats(&rig);
+    char expected[WP_TEMPLATE_NAME_MAX + 100];
+    struct wp_err err;
+
+    (void)state;
+    for (size_t len = WP_TEMPLATE_NAME_MAX - 1; len <= WP_TEMPLATE_NAME_MAX;
+         len++) {
+        memset(stats.spec.template_name, '\0', sizeof stats.spec.template_name);
+        memset(stats.spec.template_name, 't', len);
+        (void)snprintf(stats.spec.egress, sizeof stats.spec.egress, "none");
+        assert_int_equal(wp_pools_update(rig.pools, 0, &stats.spec, NULL),
+                         WP_OK);
+        rig.backend.passes = true;
+        rig.backend.unbound = NULL;
+        assert_true(
+            wp_pools_must_bind(rig.pools, WP_STR("default"), WP_STR("p")));
+        assert_string_equal(rig.backend.unbound_of, stats.spec.template_name);
+        rig.backend.unbound_of[0] = '\0';
+        rig.backend.unbound = "it is old";
+        assert_int_equal(
+            wp_pools_may_bind(rig.pools, WP_STR("default"), WP_STR("p"), &err),
+            WP_FAILED_PRECONDITION);
+        assert_string_equal(rig.backend.unbound_of, stats.spec.template_name);
+        (void)snprintf(expected, sizeof expected,
+                       "binding: sandboxes of template '%s' cannot be bound: "
+                       "it is old",
+                       stats.spec.template_name);
+        assert_string_equal(err.msg, expected);
+    }
+}
+
 /* The backend is told all that it must bring, and whose policy holds. */
 static void
 test_told_whole(void **state)
@@ -403,6 +438,7 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(test_asked_about_the_whole_name),
         TEST(test_told_whole),
         TEST(test_bound_then_answered),
         TEST(test_who_must_bind),

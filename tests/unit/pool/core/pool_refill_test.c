@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "pool/table/pools.h"
 #include "tests/support/pool/pool_rig.h"
 
 #define S WP_NS_PER_S
@@ -230,6 +231,47 @@ repeated_reports_change_nothing(void **state)
     wp_rig_fini(&rig);
 }
 
+/* The backend is told all of what it makes, and the uid that tokens will have:
+ * another one each time. */
+static void
+an_order_is_told_whole(void **state)
+{
+    uint8_t before[WP_UID_LEN] = {0};
+    struct wp_pool_spec spec;
+    struct wp_rig_claim c;
+    struct wp_rig rig;
+
+    (void)state;
+    wp_pool_spec_init(&spec);
+    spec.ready_within_ns = 77 * S;
+    (void)snprintf(spec.egress, sizeof spec.egress, "example.org:443");
+    wp_rig_init(&rig, 16, 0, &spec);
+    for (uint32_t target = 1; target <= 3; target++) {
+        _Atomic(uint64_t) *uid;
+        uint64_t words[WP_UID_LEN / 8];
+        char id[16];
+
+        assert_int_equal(wp_pools_set_target(rig.pools, 0, 1, NULL), WP_OK);
+        wp_rig_settle(&rig);
+        assert_string_equal(rig.backend.order,
+                            "default/p of 't', egress 'example.org:443', "
+                            "within 77000000000");
+        assert_memory_not_equal(rig.backend.order_uid, before, sizeof before);
+        memcpy(before, rig.backend.order_uid, sizeof before);
+        assert_int_equal(wp_pools_set_target(rig.pools, 0, 0, NULL), WP_OK);
+        (void)snprintf(id, sizeof id, "c%u", target);
+        wp_rig_claim_init(&c, id, "", 0, 0);
+        assert_int_equal(wp_rig_claim(&rig, &c), WP_OK);
+        uid = rig.pools->slots.cold[c.claim.grant.ref.index].uid;
+        for (size_t i = 0; i < WP_ARRAY_LEN(words); i++) {
+            words[i] = atomic_load(&uid[i]);
+        }
+        assert_memory_equal(words, before, sizeof before);
+        wp_rig_settle(&rig);
+    }
+    wp_rig_fini(&rig);
+}
+
 int
 main(void)
 {
@@ -244,6 +286,7 @@ main(void)
             crash_loop_of_idle_sandboxes_does_not_exhaust_the_slots),
         cmocka_unit_test(idle_pool_wants_no_turns),
         cmocka_unit_test(repeated_reports_change_nothing),
+        cmocka_unit_test(an_order_is_told_whole),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -314,6 +314,10 @@ test_refused_creations(void **state)
         pause = 2 * pause > 1 * S ? 1 * S : 2 * pause;
     }
     assert_false(wp_refill_breaker_open(&refill));
+    /* One that becomes ready shows that there is room: it begins anew. */
+    wp_refill_on_ready(&refill, S);
+    wp_refill_on_create_refused(&refill, WP_RESOURCE_EXHAUSTED, view.now_ns);
+    expect_plan(&refill, view, 0, 0, view.now_ns + WP_REFILL_PAUSE_MIN_NS);
     for (int i = 0; i < WP_REFILL_BREAKER_FAILURES; i++) {
         wp_refill_on_create_refused(&refill, WP_INTERNAL, view.now_ns);
     }

@@ -161,6 +161,43 @@ test_saturated(void **state)
     wp_scaler_destroy(w.scaler);
 }
 
+/* Whose bound is told of: the pool's own, unless the backend leaves it less, or
+ * has no more at all. */
+static void
+test_whose_bound(void **state)
+{
+    static const struct {
+        uint32_t own;
+        uint32_t all;
+        double others;
+        uint32_t at_once;
+        bool shared;
+    } rows[] = {
+        {0, 0, 0, 0, false},  {0, 0, 9, 0, false},  {4, 0, 9, 4, false},
+        {0, 10, 0, 10, true}, {0, 10, 9, 1, true},  {4, 10, 6, 4, false},
+        {4, 10, 7, 3, true},  {4, 10, 5, 4, false}, {4, 4, 0, 4, true},
+        {4, 5, 0, 4, false},  {4, 3, 0, 3, true},   {1, 10, 10, 1, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct world w = world_make(10);
+        struct wp_scale_decision decision;
+
+        world_start(&w);
+        wp_scaler_set_at_once(w.scaler, 0, rows[i].own);
+        w.view.backend_at_once = rows[i].all;
+        w.view.others = rows[i].others;
+        decision = world_decide(&w);
+        if (decision.at_once != rows[i].at_once ||
+            decision.shared_bound != rows[i].shared) {
+            fail_msg("row %zu: %u, %s", i, decision.at_once,
+                     decision.shared_bound ? "shared" : "its own");
+        }
+        wp_scaler_destroy(w.scaler);
+    }
+}
+
 /* The backend's bound is shared: what others make is not there. */
 static void
 test_shared(void **state)
@@ -217,6 +254,7 @@ main(void)
         cmocka_unit_test(test_at_full_load),
         cmocka_unit_test(test_stock_for),
         cmocka_unit_test(test_saturated),
+        cmocka_unit_test(test_whose_bound),
         cmocka_unit_test(test_shared),
         cmocka_unit_test(test_regular),
     };
