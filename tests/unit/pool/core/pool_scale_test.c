@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "pool/base/siphash.h"
 #include "pool/history/history.h"
 #include "pool/table/pools.h"
 #include "tests/support/pool/pool_rig.h"
@@ -528,6 +529,68 @@ damaged_snapshot_is_said_and_left_out(void **state)
     replica_close(&a);
 }
 
+enum {
+    LEARNED_LEN_AT = 6,
+    SUM_AT = 16,
+    HEAD_LEN = 32,
+};
+
+/* What comes of the first len bytes of a snapshot whose head says that so many
+ * of them were learned. */
+static void
+expect_snapshot(const uint8_t *whole, size_t len, size_t learned,
+                const char *error)
+{
+    uint8_t *bytes = replica_store.snapshot;
+    uint64_t sum;
+
+    memcpy(bytes, whole, len);
+    bytes[LEARNED_LEN_AT] = (uint8_t)learned;
+    bytes[LEARNED_LEN_AT + 1] = (uint8_t)(learned >> 8);
+    memset(bytes + SUM_AT, 0, sizeof sum);
+    sum = wp_siphash128((struct wp_hash_key){0, 0}, bytes, len).low;
+    for (size_t i = 0; i < sizeof sum; i++) {
+        bytes[SUM_AT + i] = (uint8_t)(sum >> 8 * i);
+    }
+    replica_store.snapshot_len = len;
+    replica_unlearned = (struct wp_err){.status = WP_OK};
+    replica_open(&a, 0, 2, true);
+    replica_settle(&a);
+    assert_string_equal(replica_unlearned.msg, error);
+    assert_int_equal(replica_unlearned.status,
+                     error[0] == '\0' ? WP_OK : WP_INVALID_ARGUMENT);
+    assert_true((replica_stats(&a).scale.rate_per_s > 5) == (error[0] == '\0'));
+    replica_close(&a);
+}
+
+/* All behind the head is what was learned where a version before has not said
+ * how much of it is; the record may be missing, no byte of the rest. */
+static void
+snapshots_parts_are_as_its_head_says(void **state)
+{
+    static uint8_t whole[sizeof replica_store.snapshot];
+    size_t len;
+    size_t learned;
+
+    (void)state;
+    replica_policy = policy_of(2, 12);
+    replica_open(&a, 0, 2, true);
+    replica_settle(&a);
+    work(&a, 0, 650);
+    replica_close(&a);
+    len = replica_store.snapshot_len;
+    memcpy(whole, replica_store.snapshot, len);
+    learned = whole[LEARNED_LEN_AT] | (size_t)whole[LEARNED_LEN_AT + 1] << 8;
+    assert_true(learned > 0 && HEAD_LEN + learned < len);
+    expect_snapshot(whole, len, learned, "");
+    expect_snapshot(whole, HEAD_LEN + learned, learned, "");
+    expect_snapshot(whole, HEAD_LEN + learned, 0, "");
+    expect_snapshot(whole, HEAD_LEN + learned - 1, learned,
+                    "the pool's snapshot is shorter than it says");
+    expect_snapshot(whole, HEAD_LEN, 1,
+                    "the pool's snapshot is shorter than it says");
+}
+
 static void
 restart_remembers_the_hand(void **state)
 {
@@ -786,6 +849,8 @@ main(void)
         cmocka_unit_test_setup(unavailable_store_is_asked_again,
                                replica_set_up),
         cmocka_unit_test_setup(damaged_snapshot_is_said_and_left_out,
+                               replica_set_up),
+        cmocka_unit_test_setup(snapshots_parts_are_as_its_head_says,
                                replica_set_up),
         cmocka_unit_test_setup(restart_remembers_the_hand, replica_set_up),
         cmocka_unit_test_setup(removed_pool_forgets_the_hand, replica_set_up),
