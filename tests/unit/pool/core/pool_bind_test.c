@@ -105,6 +105,17 @@ test_who_must_bind(void **state)
     }
 }
 
+/* What is on the stack below the caller is no end of a text. */
+__attribute__((noinline)) static void
+scribble(void)
+{
+    volatile char bytes[8192];
+
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = 'x';
+    }
+}
+
 /* Both questions are of the pool's whole template name, however long. */
 static void
 test_asked_about_the_whole_name(void **state)
@@ -123,11 +134,13 @@ test_asked_about_the_whole_name(void **state)
                          WP_OK);
         rig.backend.passes = true;
         rig.backend.unbound = NULL;
+        scribble();
         assert_true(
             wp_pools_must_bind(rig.pools, WP_STR("default"), WP_STR("p")));
         assert_string_equal(rig.backend.unbound_of, stats.spec.template_name);
         rig.backend.unbound_of[0] = '\0';
         rig.backend.unbound = "it is old";
+        scribble();
         assert_int_equal(
             wp_pools_may_bind(rig.pools, WP_STR("default"), WP_STR("p"), &err),
             WP_FAILED_PRECONDITION);
