@@ -211,6 +211,7 @@ test_egress(void **state)
 {
     struct wp_pool_spec spec;
     struct wp_err err;
+    char text[WP_EGRESS_TEXT_MAX + 2];
 
     (void)state;
     memset(&spec, 0, sizeof spec);
@@ -226,6 +227,17 @@ test_egress(void **state)
     /* As a pool without it has it. */
     assert_int_equal(set(&spec, OURS "egress", "none", &err), WP_OK);
     assert_string_equal(spec.egress, "");
+    /* The longest text, and one that is longer by a byte. */
+    memset(text, ' ', sizeof text);
+    memcpy(text, "a.test", 6);
+    memcpy(text + WP_EGRESS_TEXT_MAX - 6, "b.test", 7);
+    assert_int_equal(set(&spec, OURS "egress", text, &err), WP_OK);
+    assert_string_equal(spec.egress, text);
+    memcpy(text + WP_EGRESS_TEXT_MAX - 6, " b.test", 8);
+    assert_int_equal(set(&spec, OURS "egress", text, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg,
+                        OURS "egress: at most 1023 characters were expected");
 }
 
 /* Goal: a key that is of no group is nobody's; one that is nearly of ours is a
