@@ -286,6 +286,8 @@ test_reinserting_callback_ends(void **state)
 static void
 test_no_index_and_the_last_deadline(void **state)
 {
+    /* The last whole tick that a time can name. */
+    const int64_t last_ns = WP_TIME_NEVER / WP_WHEEL_TICK_NS * WP_WHEEL_TICK_NS;
     struct wp_timing_wheel wheel;
 
     (void)state;
@@ -297,6 +299,11 @@ test_no_index_and_the_last_deadline(void **state)
     assert_true(wp_timing_wheel_init(&wheel, N, 0));
     model_clear(&wheel);
     insert(0, WP_TIME_NEVER);
+    insert(1, last_ns);
+    assert_int_equal(advance(last_ns - WP_WHEEL_TICK_NS), 0);
+    assert_int_equal(wp_timing_wheel_next_ns(&wheel), last_ns);
+    assert_int_equal(advance(last_ns), 1);
+    assert_int_equal(wp_timing_wheel_next_ns(&wheel), WP_TIME_NEVER);
     assert_int_equal(advance(WP_TIME_NEVER - 1), 0);
     assert_int_equal(count_of(&wheel), 1);
     wp_timing_wheel_fini(&wheel);
