@@ -352,6 +352,46 @@ a_share_follows_what_its_tenant_needs(void **state)
     assert_int_equal(atomic_load(&newcomer->gap_ns), 0);
 }
 
+/* Listed is who claimed lately or holds something, so many at a time. */
+static void
+listed_in_parts(void **state)
+{
+    const struct wp_account_filter all = {UINT32_MAX, NULL};
+    const struct wp_account_filter one_pool = {6, NULL};
+    struct wp_tenant_stats out[4];
+    uint32_t pools[4] = {99, 99, 99, 99};
+    struct wp_counted gone;
+    uint32_t cursor = 0;
+
+    (void)state;
+    (void)take(6, "restored", 0);
+    gone = take(6, "gone", 0);
+    wp_accounts_give(&accounts, gone.account);
+    (void)take(6, "a", 10 * S);
+    (void)take(7, "b", 10 * S);
+    memset(out, 0x5a, sizeof out);
+    assert_int_equal(wp_accounts_list(&accounts, &all, &cursor, out, pools, 2),
+                     2);
+    assert_string_equal(out[0].tenant, "restored");
+    assert_int_equal(out[0].leases, 1);
+    assert_false(out[0].active);
+    assert_string_equal(out[1].tenant, "a");
+    assert_true(out[1].active);
+    assert_int_equal(pools[0], 6);
+    assert_int_equal(pools[1], 6);
+    assert_int_equal(pools[2], 99);
+    assert_int_equal(out[2].tenant[0], 0x5a);
+    assert_true(cursor > 0);
+    assert_int_equal(wp_accounts_list(&accounts, &all, &cursor, out, pools, 2),
+                     1);
+    assert_string_equal(out[0].tenant, "b");
+    assert_int_equal(pools[0], 7);
+    assert_int_equal(cursor, 0);
+    assert_int_equal(
+        wp_accounts_list(&accounts, &one_pool, &cursor, out, pools, 4), 2);
+    assert_int_equal(cursor, 0);
+}
+
 /* Nothing of the tenant before is left when another one has its account. */
 static void
 another_tenant_begins_anew(void **state)
@@ -371,9 +411,10 @@ another_tenant_begins_anew(void **state)
     assert_int_equal(check(t, 110 * S), WP_ACCOUNT_OK);
     t.live = 301;
     assert_int_equal(check(t, 110 * S), WP_ACCOUNT_LEASES);
+    assert_int_equal(check(t, 110 * S), WP_ACCOUNT_LEASES);
     wp_accounts_give(&accounts, t.account);
     assert_true(atomic_load(&greedy->share.beyond));
-    assert_true(greedy->rate > 0 && greedy->known > 0 && greedy->refused == 1);
+    assert_true(greedy->rate > 0 && greedy->known > 0 && greedy->refused == 2);
     for (int i = 0; i < 100000; i++) {
         (void)snprintf(name, sizeof name, "t%d", i);
         t = take(2, name, 111 * S);
@@ -414,6 +455,7 @@ main(void)
         TEST(who_finds_no_account_shares_one),
         TEST(a_tenant_is_active_for_a_minute),
         TEST(a_share_follows_what_its_tenant_needs),
+        TEST(listed_in_parts),
         TEST(another_tenant_begins_anew),
     };
 
