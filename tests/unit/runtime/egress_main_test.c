@@ -415,10 +415,12 @@ golden(const char *name)
     journal_compare(path);
 }
 
-/* Each line of what was said; a line of the log without its time. */
+/* Each line of what was said; a line of the log without its time, and the
+ * version without its number. */
 static void
 tell_said(int fd)
 {
+    static const char version[] = "warmpool-egress " WP_VERSION;
     static char text[16384];
     ssize_t len = pread(fd, text, sizeof text - 1, 0);
     char *rest = NULL;
@@ -430,7 +432,8 @@ tell_said(int fd)
         if (line[0] >= '0' && line[0] <= '9' && strchr(line, ' ') != NULL) {
             line = strchr(line, ' ') + 1;
         }
-        journal("> %s", line);
+        journal("> %s",
+                strcmp(line, version) == 0 ? "warmpool-egress VERSION" : line);
         journal_line();
     }
 }
