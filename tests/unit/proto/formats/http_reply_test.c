@@ -298,6 +298,9 @@ a_request_is_what_came(void **state)
         message->target = wp_str_from(queries[i].target);
         assert_true(wp_str_is(wp_http_query(req), queries[i].query));
     }
+    /* Nothing behind the target is looked at. */
+    message->target = (struct wp_str){"/path?a", 5};
+    assert_true(wp_str_is(wp_http_query(req), ""));
     assert_string_equal(wp_http_body(req, &len), "");
     assert_int_equal(len, 0);
     assert_int_equal(evbuffer_add_reference(req->body, "one", 3, NULL, NULL),
