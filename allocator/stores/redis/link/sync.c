@@ -93,8 +93,8 @@ wp_redis_sync_fd(const struct wp_redis_sync *sync)
     return sync->stream.fd;
 }
 
-/* Until the socket is ready; false: in vain. */
-static bool
+/* Until the socket is ready, or broken says why that was in vain. */
+static void
 wait_for(struct wp_redis_sync *sync, short events)
 {
     struct pollfd socket = {.fd = sync->stream.fd, .events = events};
@@ -107,7 +107,6 @@ wait_for(struct wp_redis_sync *sync, short events)
     if (rc <= 0) {
         sync->broken = rc == 0 ? "no answer in time" : "poll failed";
     }
-    return rc > 0;
 }
 
 /* The number of bytes, or AGAIN or OVER. */
@@ -146,7 +145,7 @@ send_all(struct wp_redis_sync *sync, const char *bytes, size_t len)
         if (n == WP_REDIS_OVER) {
             note_last_words(sync);
         } else if (n == WP_REDIS_AGAIN) {
-            (void)wait_for(sync, POLLOUT);
+            wait_for(sync, POLLOUT);
         } else {
             bytes += n;
             len -= (size_t)n;
@@ -211,7 +210,7 @@ wp_redis_sync_receive(struct wp_redis_sync *sync, const char *what,
     while (sync->broken == NULL && wp_redis_sync_next(sync, &reply) &&
            reply == NULL) {
         if (receive(sync) == WP_REDIS_AGAIN) {
-            (void)wait_for(sync, POLLIN);
+            wait_for(sync, POLLIN);
         }
     }
     if (reply == NULL) {
