@@ -39,7 +39,7 @@ struct attempt {
 };
 
 static struct wp_redis_links links;
-static struct wp_redis_link of_set[LINKS];
+static struct wp_redis_link of_set[LINKS + 1]; /* The last is no link. */
 static int64_t clock_ns;
 static int n_locked;
 static char sync_mark;
@@ -289,6 +289,7 @@ run(const struct attempt *with, int (*const *during)(void), const char *golden)
     waits = during;
     assert_null(wp_redis_connector_run(&links));
     assert_int_equal(n_locked, 0);
+    assert_int_equal(of_set[LINKS].client_id, 77);
     tell_all();
     journal_compare(golden);
 }
@@ -303,6 +304,7 @@ setup(void **state)
     clock_ns = 100 * WP_NS_PER_S + 900 * WP_NS_PER_MS;
     n_opened = 0;
     n_locked = 0;
+    of_set[LINKS].client_id = 77;
     links.links = of_set;
     links.n = LINKS;
     links.epoll_fd = EPOLL_FD;
@@ -361,6 +363,13 @@ static int
 ten_seconds(void)
 {
     clock_ns += 10 * WP_NS_PER_S;
+    return ETIMEDOUT;
+}
+
+static int
+eleven_seconds(void)
+{
+    clock_ns += 11 * WP_NS_PER_S;
     return ETIMEDOUT;
 }
 
@@ -449,9 +458,9 @@ test_pauses_grow_and_failures_are_logged_seldom(void **state)
         {RUN_A, {24}, false},
     };
     static int (*const during[])(void) = {
-        ten_seconds, a_nanosecond,    nothing,     time_is_up,
-        ten_seconds, ten_seconds,     ten_seconds, ten_seconds,
-        time_is_up,  first_goes_down, stop};
+        ten_seconds,    a_nanosecond,    nothing,     eleven_seconds,
+        eleven_seconds, ten_seconds,     ten_seconds, ten_seconds,
+        time_is_up,     first_goes_down, stop};
 
     (void)state;
     run(with, during, "connect_pauses");

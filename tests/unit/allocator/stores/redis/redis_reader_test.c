@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <hiredis/read.h>
 #include <sys/epoll.h>
 
 #include "allocator/stores/redis/link/link_impl.h"
@@ -41,7 +42,8 @@ static step *const *steps;
 /* What is received next: "" is nothing yet, NULL the end. */
 static const char *const *received;
 static const char *quiet; /* A digit for each time that somebody asks. */
-static const char *polls; /* The same of what is ready. */
+static const char *polls;
+static bool no_memory; /* The same of what is ready. */
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *out);
 int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int max,
@@ -66,6 +68,10 @@ bool __wrap_wp_link_send(struct wp_redis_link *link);
 void __wrap_wp_link_break(struct wp_redis_link *link);
 void __wrap_wp_link_watch(struct wp_redis_link *link, uint32_t events);
 bool __wrap_wp_redis_links_are_quiet(struct wp_redis_links *set);
+redisReader *
+__real_redisReaderCreateWithFunctions(redisReplyObjectFunctions *functions);
+redisReader *
+__wrap_redisReaderCreateWithFunctions(redisReplyObjectFunctions *functions);
 
 /* A line, with the locks that are held. */
 #define told(fmt, ...)                                                         \
@@ -257,6 +263,12 @@ __wrap_wp_redis_links_are_quiet(struct wp_redis_links *set)
     return *quiet++ == '1';
 }
 
+redisReader *
+__wrap_redisReaderCreateWithFunctions(redisReplyObjectFunctions *functions)
+{
+    return no_memory ? NULL : __real_redisReaderCreateWithFunctions(functions);
+}
+
 static void
 on_reply(void *ctx, uint32_t link, void *call, uint32_t tag,
          const struct wp_redis_reply *reply)
@@ -276,7 +288,8 @@ static void
 on_end(void *ctx, void *call, enum wp_status status)
 {
     assert_ptr_equal(ctx, &steps);
-    told("call %d ends %d", (int)(intptr_t)call, (int)status);
+    told("call %d ends %d, states %d %d", (int)(intptr_t)call, (int)status,
+         of_set[0].state, of_set[1].state);
 }
 
 static void
@@ -535,7 +548,7 @@ test_each_answer_reaches_its_calls(void **state)
 {
     static step *const during[] = {readable, readable, NULL};
     static const char *const texts[] = {
-        ":7\r\n$3\r\nabc\r\n-ERR no\r\n+OK\r\n$-1\r\n*2\r\n:1\r\n$1\r\na\r\n:-",
+        ":7\r\n$-1\r\n$3\r\nabc\r\n-ERR no\r\n+OK\r\n*2\r\n:1\r\n$1\r\na\r\n:-",
         "8\r\n"};
     static const char *const batches[] = {"+OK\r\n$3\r\n019\r\n",
                                           "$2\r\n01\r\n", ":5\r\n$1\r\n0\r\n",
@@ -585,6 +598,7 @@ test_a_long_answer_is_cut_and_read_on(void **state)
     memcpy(rest + 40000 - had, "\r\n", 3);
     owe(1, 1, 100, 1);
     run(during, texts, "", "reader_long");
+    assert_int_equal(of_set[1].reader->maxbuf, 0); /* It keeps its buffer. */
 }
 
 static void
@@ -672,6 +686,21 @@ test_a_writer_waits_for_one_answer(void **state)
     journal_compare("reader_await");
 }
 
+/* Who closes a set does not break its links before. */
+static void
+test_a_link_that_is_closed_refuses_while_its_calls_end(void **state)
+{
+    (void)state;
+    owe(1, 1, 100, 1);
+    wp_link_close(&of_set[1]);
+    tell_links();
+    journal_compare("reader_close");
+    no_memory = true;
+    assert_false(wp_link_reader_init(&of_set[1]));
+    no_memory = false;
+    assert_null(of_set[1].reader);
+}
+
 int
 main(void)
 {
@@ -688,6 +717,9 @@ main(void)
             test_what_is_late_or_leads_elsewhere_is_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_it_sleeps_only_when_all_is_quiet,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_a_link_that_is_closed_refuses_while_its_calls_end, setup,
+            teardown),
         cmocka_unit_test_setup_teardown(test_a_writer_waits_for_one_answer,
                                         setup, teardown),
     };
