@@ -39,8 +39,11 @@ decode(struct wp_str text, bool in_query, char *out, size_t cap)
             return false;
         }
         if (c == '%') {
-            int high = text.len - i > 2 ? hex_digit(text.ptr[i + 1]) : -1;
-            int low = text.len - i > 2 ? hex_digit(text.ptr[i + 2]) : -1;
+            if (text.len - i < 3) {
+                return false;
+            }
+            int high = hex_digit(text.ptr[i + 1]);
+            int low = hex_digit(text.ptr[i + 2]);
 
             if (high < 0 || low < 0) {
                 return false;

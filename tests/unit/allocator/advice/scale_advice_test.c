@@ -486,6 +486,29 @@ test_share_format(void **state)
     }
 }
 
+/* Cut where it does not fit, and nothing behind that is written to. */
+static void
+test_a_share_is_cut(void **state)
+{
+    static const struct {
+        size_t cap;
+        const char *text;
+    } rows[] = {{1, ""},     {2, "9"},     {3, "99"},     {4, "99."},
+                {5, "99.9"}, {6, "99.9 "}, {7, "99.9 %"}, {8, "99.9 %"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[12];
+
+        memset(text, '#', sizeof text);
+        wp_advice_share_format(0.999, text, rows[i].cap);
+        assert_string_equal(text, rows[i].text);
+        for (size_t k = rows[i].cap; k < sizeof text; k++) {
+            assert_int_equal(text[k], '#');
+        }
+    }
+}
+
 int
 main(void)
 {
@@ -502,6 +525,7 @@ main(void)
         cmocka_unit_test(test_is_deterministic),
         cmocka_unit_test(test_plot),
         cmocka_unit_test(test_share_format),
+        cmocka_unit_test(test_a_share_is_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,10 +17,22 @@ static struct wp_fake_call other;
 static struct wp_fake_call claim;
 static uint32_t gaps[WP_WIRE_ADVISE_CLAIMS_MAX];
 
+static bool follows; /* Another replica makes the sandboxes. */
+
+bool __real_wp_pools_is_keeper(const struct wp_pools *pools);
+bool __wrap_wp_pools_is_keeper(const struct wp_pools *pools);
+
+bool
+__wrap_wp_pools_is_keeper(const struct wp_pools *pools)
+{
+    return !follows && __real_wp_pools_is_keeper(pools);
+}
+
 static int
 setup(void **state)
 {
     (void)state;
+    follows = false;
     wp_world_init(&world, 64, 4);
     wp_world_call(&world, &advise);
     wp_world_call(&world, &other);
@@ -114,6 +126,7 @@ test_recorded_claims(void **state)
     expect_end(&advise, WP_OK, "");
     got = report(&advise);
     assert_true(got.has_report);
+    assert_true(got.progress == 1);
     assert_int_equal(got.facts.claims, 40);
     assert_int_equal(got.facts.n_gaps, 0);
     for (uint32_t i = 0; i < got.n_rows; i++) {
@@ -160,7 +173,7 @@ test_one_at_a_time(void **state)
     start(&advise, &request);
     start(&other, &request);
     expect_end(&other, WP_RESOURCE_EXHAUSTED, "one is done at a time");
-    assert_true(other.retry_after_ns > 0);
+    assert_int_equal(other.retry_after_ns, 2 * WP_NS_PER_S);
     wp_fake_call_cancel(&advise);
     expect_end(&advise, WP_CANCELLED, "");
 }
@@ -231,6 +244,28 @@ test_refusals(void **state)
     expect_end(&other, WP_INVALID_ARGUMENT, "lead_ms");
 }
 
+/* The record of all claims is with the one that makes the sandboxes; given
+ * claims are replayed by any. */
+static void
+test_only_the_keeper_has_the_record(void **state)
+{
+    struct wp_wire_advise_request request = request_of("p");
+
+    (void)state;
+    follows = true;
+    start(&other, &request);
+    expect_end(&other, WP_UNAVAILABLE,
+               "another replica makes the sandboxes, and has the record of all "
+               "claims; ask that one");
+    assert_int_equal(other.retry_after_ns, 0);
+    request = long_request();
+    request.n_claims = 100;
+    start(&advise, &request);
+    follows = false; /* The pool itself asks, too. */
+    expect_end(&advise, WP_OK, "");
+    assert_int_equal(report(&advise).facts.claims, 100);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -244,6 +279,7 @@ main(void)
         TEST(test_slow_reader_gets_the_report),
         TEST(test_leaving),
         TEST(test_refusals),
+        TEST(test_only_the_keeper_has_the_record),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -287,7 +287,9 @@ test_batches_are_bounded(void **state)
     batch(&b, "b", 5, 10000, false);
     batch(&c, "c", 5, 10000, false);
     wp_world_assert_ended(&c, WP_RESOURCE_EXHAUSTED);
-    assert_true(c.retry_after_ns > 0);
+    assert_string_equal(c.message,
+                        "too many batches are in progress; try again");
+    assert_int_equal(c.retry_after_ns, 100 * WP_NS_PER_MS);
     wp_fake_call_cancel(&a);
     wp_world_assert_ended(&a, WP_CANCELLED);
     batch(wp_world_again(&world, &c), "c", 1, 0, false);
@@ -328,16 +330,56 @@ test_bad_requests(void **state)
     }
 }
 
+/* ... and its batch object is given back. */
 static void
 test_no_memory_for_the_reply(void **state)
 {
     (void)state;
-    a.no_memory = true;
-    batch(&a, "id", 3, 0, false);
+    for (int i = 0; i < 5; i++) {
+        wp_world_again(&world, &a)->no_memory = true;
+        batch(&a, "id", 3, 0, false);
+        wp_world_assert_ended(&a, WP_RESOURCE_EXHAUSTED);
+        assert_string_equal(a.message, "no memory for the reply");
+        assert_int_equal(a.retry_after_ns, 0);
+        wp_world_settle(&world);
+        assert_int_equal(stats().leased, 0);
+        assert_int_equal(stats().ready, 4);
+    }
+}
+
+/* What comes of one batch is nothing to the next one in the same object. */
+static void
+test_a_batch_after_one_that_failed(void **state)
+{
+    (void)state;
+    batch(&a, "id", 6, 0, true);
     wp_world_assert_ended(&a, WP_RESOURCE_EXHAUSTED);
+    assert_string_equal(a.message,
+                        "claim_ids[0]: fewer sandboxes are ready than the "
+                        "batch needs; none of the 6 is held");
     wp_world_settle(&world);
-    assert_int_equal(stats().leased, 0);
-    assert_int_equal(stats().ready, 4);
+    batch(&b, "id", 4, 0, true);
+    assert_int_equal(count(&b, WP_OK), 4);
+    assert_int_equal(stats().leased, 4);
+}
+
+/* The first that got nothing is told of, with its own time to come again. */
+static void
+test_the_first_failure_is_told(void **state)
+{
+    (void)state;
+    batch(&a, "id", 4, 0, true);
+    assert_int_equal(count(&a, WP_OK), 4);
+    batch(&b, "id", 5, 0, true);
+    wp_world_assert_ended(&b, WP_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(b.message, "claim_ids[4]: "));
+    assert_non_null(strstr(b.message, "; none of the 5 is held"));
+    wp_world_claim(&world, &c, "another", "", 0);
+    wp_world_assert_ended(&c, WP_RESOURCE_EXHAUSTED);
+    assert_int_equal(b.retry_after_ns, c.retry_after_ns);
+    wp_world_settle(&world);
+    /* Those of the first batch are not the second's to give back. */
+    assert_int_equal(stats().leased, 4);
 }
 
 int
@@ -360,6 +402,8 @@ main(void)
         TEST(test_batches_are_bounded),
         TEST(test_bad_requests),
         TEST(test_no_memory_for_the_reply),
+        TEST(test_a_batch_after_one_that_failed),
+        TEST(test_the_first_failure_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

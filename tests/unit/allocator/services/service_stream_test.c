@@ -220,6 +220,40 @@ test_is_looked_at_in_time(void **state)
     assert_stats(0, 0, 0);
 }
 
+/* Who comes back is looked at at once, and then in the same time as before. */
+static void
+test_is_looked_at_when_it_comes_back(void **state)
+{
+    (void)state;
+    wp_peer_open(&peer, false);
+    settle();
+    advance(250 * WP_NS_PER_MS);
+    advance(100 * WP_NS_PER_MS);
+    assert_int_equal(sleeps_ns(), 150 * WP_NS_PER_MS);
+    wp_fake_call_cancel(&peer.fake);
+    wp_peer_open(&peer, true);
+    assert_int_equal(sleeps_ns(), 250 * WP_NS_PER_MS);
+    assert_stats(1, 0, AHEAD);
+}
+
+/* A lease that was renewed before the stream broke, and seen so, is no sign
+ * that its client still has it. */
+static void
+test_renewed_before_the_break_is_released(void **state)
+{
+    struct wp_lease_change change = {.ttl_ns = 600 * WP_NS_PER_S};
+
+    (void)state;
+    wp_peer_open(&peer, false);
+    memcpy(change.token, wp_peer_first(&peer)->token, sizeof change.token);
+    assert_int_equal(wp_pools_renew(world.rig.pools, &change), WP_OK);
+    advance(250 * WP_NS_PER_MS);
+    wp_fake_call_cancel(&peer.fake);
+    assert_int_equal(wp_rig_stats(&world.rig).leased, AHEAD);
+    advance(WP_STREAM_GRACE_NS);
+    assert_int_equal(wp_rig_stats(&world.rig).leased, 0);
+}
+
 static void
 test_lost_messages_are_released_on_resume(void **state)
 {
@@ -881,6 +915,8 @@ main(void)
         STREAM_TEST(test_break_waits_and_resumes),
         STREAM_TEST(test_break_without_return_releases),
         STREAM_TEST(test_is_looked_at_in_time),
+        STREAM_TEST(test_is_looked_at_when_it_comes_back),
+        STREAM_TEST(test_renewed_before_the_break_is_released),
         STREAM_TEST(test_lost_messages_are_released_on_resume),
         STREAM_TEST(test_another_call_takes_over),
         STREAM_TEST(test_lies_end_the_stream),
