@@ -639,6 +639,30 @@ test_settings_that_have_no_room(void **state)
     assert_string_equal(names, "rootfs_dir");
 }
 
+/* What is given anew takes the place of what was there; what comes from a source
+ * that counts less does not. */
+static void
+test_a_list_given_again(void **state)
+{
+    const struct wp_str two[] = {WP_STR("a:1"), WP_STR("b:2")};
+    const struct wp_str one[] = {WP_STR("c:3")};
+    const struct wp_conf_origin flag = {WP_CONF_FLAG, 0};
+    const struct wp_conf_origin file = {WP_CONF_FILE, 1};
+    enum wp_setting_id id = wp_setting_find(WP_STR("http_listen"));
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+
+    assert_int_equal(wp_conf_set(conf, id, two, 2, flag, &err), WP_OK);
+    assert_int_equal(conf->http_listen.len, 2);
+    assert_int_equal(wp_conf_set(conf, id, one, 1, flag, &err), WP_OK);
+    assert_int_equal(conf->http_listen.len, 1);
+    assert_string_equal(conf->http_listen.items[0], "c:3");
+    assert_int_equal(wp_conf_set(conf, id, two, 2, file, &err), WP_OK);
+    assert_int_equal(conf->http_listen.len, 1);
+    assert_string_equal(conf->http_listen.items[0], "c:3");
+    assert_int_equal(conf->origin[id].source, WP_CONF_FLAG);
+}
+
 int
 main(void)
 {
@@ -656,6 +680,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_subjects_of_quotas, setup,
                                         teardown),
         cmocka_unit_test(test_paths),
+        cmocka_unit_test_setup_teardown(test_a_list_given_again, setup,
+                                        teardown),
         cmocka_unit_test(test_checks_of_stores),
         cmocka_unit_test_setup_teardown(test_what_outlives, setup, teardown),
         cmocka_unit_test(test_settings_of_the_other_backend),

@@ -1,6 +1,7 @@
 /* tests/unit/allocator/conf/paths_test.c - whose the runtime directory is. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +17,39 @@
 enum {
     STRANGER = 65534
 };
+
+/* Of a user whose login left what it says; off: the machine's own. */
+static struct {
+    bool on;
+    bool fails;
+    mode_t mode;
+    uid_t uid;
+    char path[64];
+} login;
+
+uid_t __real_geteuid(void);
+uid_t __wrap_geteuid(void);
+int __real_lstat(const char *path, struct stat *st);
+int __wrap_lstat(const char *path, struct stat *st);
+
+uid_t
+__wrap_geteuid(void)
+{
+    return login.on ? 1000 : __real_geteuid();
+}
+
+int
+__wrap_lstat(const char *path, struct stat *st)
+{
+    if (!login.on) {
+        return __real_lstat(path, st);
+    }
+    (void)snprintf(login.path, sizeof login.path, "%s", path);
+    memset(st, 0, sizeof *st);
+    st->st_mode = login.mode;
+    st->st_uid = login.uid;
+    return login.fails ? -1 : 0;
+}
 
 static void
 expect(const char *dir, enum wp_status status, const char *words)
@@ -102,6 +136,47 @@ test_places(void **state)
     }
 }
 
+/* A login's directory is taken when it is this user's alone. */
+static void
+test_what_a_login_left(void **state)
+{
+    static const char ours[] = "/run/user/1000/warmpool";
+    static const char none[] = "/tmp/warmpool-1000";
+    static const struct {
+        bool fails;
+        mode_t mode;
+        uid_t uid;
+        const char *dir;
+    } rows[] = {
+        {false, S_IFDIR | 0700, 1000, ours},
+        {false, S_IFDIR | 0755, 1000, ours},
+        {true, S_IFDIR | 0700, 1000, none},
+        {false, S_IFREG | 0700, 1000, none},
+        {false, S_IFLNK | 0700, 1000, none},
+        {false, S_IFDIR | 0700, 0, none},
+        {false, S_IFDIR | 0700, 1001, none},
+        {false, S_IFDIR | 0720, 1000, none},
+        {false, S_IFDIR | 0702, 1000, none},
+    };
+    char dir[64];
+
+    (void)state;
+    assert_int_equal(unsetenv("RUNTIME_DIRECTORY"), 0);
+    assert_int_equal(unsetenv("XDG_RUNTIME_DIR"), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        memset(&login, 0, sizeof login);
+        memset(dir, '?', sizeof dir);
+        login.on = true;
+        login.fails = rows[i].fails;
+        login.mode = rows[i].mode;
+        login.uid = rows[i].uid;
+        (void)wp_paths_runtime_dir(dir, sizeof dir);
+        login.on = false;
+        assert_string_equal(login.path, "/run/user/1000");
+        assert_string_equal(dir, rows[i].dir);
+    }
+}
+
 /* Named by systemd, whoever this is; a name that is no path is not taken. */
 static void
 test_names_in_the_runtime_directory(void **state)
@@ -149,6 +224,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_modes),
         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_what_a_login_left),
         cmocka_unit_test(test_names_in_the_runtime_directory),
         cmocka_unit_test(test_directories_of_root),
     };
