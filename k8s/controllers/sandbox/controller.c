@@ -208,6 +208,11 @@ controller_create(struct wp_parts *parts, struct wp_err *err)
     }
     if (parts->config.gc) {
         controller->gc = wp_sandbox_gc_create(parts);
+        if (controller->gc == NULL) {
+            (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "out of memory");
+            controller_destroy(controller);
+            return NULL;
+        }
     }
     return controller;
 }
