@@ -33,6 +33,7 @@ struct rig {
     const char *holder;
     int64_t renewed_ns; /* By the wall clock; it renews while renews. */
     bool renews;
+    int lease_s;
     uint32_t version;
     const char *deployment; /* NULL: 403. */
     bool silent;            /* The API server does not answer. */
@@ -165,7 +166,7 @@ answer_get(struct rig *rig)
         result.object = json_pack(
             "{s:{s:s}, s:{s:s, s:i, s:s}}", "metadata", "resourceVersion",
             version, "spec", "holderIdentity", rig->holder,
-            "leaseDurationSeconds", 15, "renewTime", renewed);
+            "leaseDurationSeconds", rig->lease_s, "renewTime", renewed);
         assert_non_null(result.object);
     }
     done(rig->get_ctx, &result);
@@ -276,6 +277,7 @@ set_up(void **state)
     rig->ns = "agent-sandbox-system";
     rig->renewed_ns = WALL_NS;
     rig->version = 1;
+    rig->lease_s = 15;
     *state = rig;
     return 0;
 }
@@ -323,6 +325,34 @@ stopped(void **state)
     start(rig, true, true);
     assert_int_equal(seconds_to_answer(rig, 0), 0);
     assert_string_equal(rig->conflict, "");
+}
+
+/* What its Lease says of its time is believed from a second to ten minutes, and
+ * clocks that are a minute apart: at that very end it is waited for. */
+static void
+ends_of_its_time(void **state)
+{
+    static const struct {
+        int lease_s;
+        int64_t ago_ms;
+        int answer_s;
+    } rows[] = {{15, 75000, 1},   {15, 75001, 0},   {0, 61000, 1},
+                {0, 61001, 0},    {-5, 61001, 0},   {1, 61000, 1},
+                {600, 660000, 1}, {600, 660001, 0}, {601, 660000, 1},
+                {601, 660001, 0}, {1, 0, 1}};
+    struct rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        rig->holder = "old";
+        rig->done = 0;
+        rig->version++;
+        rig->lease_s = rows[i].lease_s;
+        rig->renewed_ns =
+            rig->clock.now_wall_ns - rows[i].ago_ms * WP_NS_PER_MS;
+        start(rig, true, true);
+        assert_int_equal(seconds_to_answer(rig, 700), rows[i].answer_s);
+        assert_string_equal(rig->conflict, "");
+    }
 }
 
 /* It was killed a moment ago: its Lease stands still, and is waited out. */
@@ -589,6 +619,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(nobody),
         TEST(stopped),
+        TEST(ends_of_its_time),
         TEST(killed),
         TEST(skewed),
         TEST(alive),

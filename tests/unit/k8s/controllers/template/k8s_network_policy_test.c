@@ -191,12 +191,15 @@ names(void **state)
     assert_string_equal(name, "t-network-policy");
     assert_true(wp_str_is(wp_network_policy_template(name), "t"));
     assert_int_equal(wp_network_policy_template("-network-policy").len, 0);
+    assert_null(wp_network_policy_template("-network-policy").ptr);
     assert_int_equal(wp_network_policy_template("policy").len, 0);
     memset(long_name, 'a', sizeof(long_name));
     long_name[254] = '\0';
     assert_false(wp_network_policy_name(long_name, name));
     long_name[253] = '\0';
     assert_true(wp_network_policy_name(long_name, name));
+    memcpy(long_name + 253, "-network-policy", sizeof "-network-policy");
+    assert_string_equal(name, long_name);
 }
 
 int

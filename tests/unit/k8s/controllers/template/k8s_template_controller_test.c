@@ -14,6 +14,7 @@
 #include "k8s/controllers/shared.h"
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
+#include "tests/support/base/heard.h"
 #include "tests/support/k8s/api_recorder.h"
 #include "tests/support/k8s/put_text.h"
 #include "tests/support/pool/manual_clock.h"
@@ -130,6 +131,44 @@ label_and_policy(void **state)
     assert_int_equal(writes(&world, WP_KIND_COUNT), 2);
     settle(&world);
     assert_int_equal(writes(&world, WP_KIND_COUNT), 2);
+    tear_down(&world);
+}
+
+/* Once for each state of it, and anew when it has gone. */
+static void
+weaker_than_its_tier(void **state)
+{
+    static const char weak[] =
+        "{'metadata': {'name': 't', 'namespace': 'team', 'uid': 't-uid'}, "
+        "'spec': {'podTemplate': {'spec': {'hostNetwork': true, "
+        "'hostPID': true}}}}";
+    struct world world;
+    struct heard heard;
+    char log[1024];
+
+    (void)state;
+    set_up(&world, false);
+    world.parts.config.default_tier = WP_TIER_T2;
+    heard_begin(&heard);
+    wp_test_put(world.api, WP_KIND_SANDBOX_TEMPLATE, weak);
+    settle(&world);
+    settle(&world);
+    (void)snprintf(log, sizeof log, "%s", heard_end(&heard));
+    assert_string_equal(
+        log, "WARN a SandboxTemplate states less than its tier namespace=team "
+             "template=t tier=T2 fields=\"hostNetwork, hostPID\"\n");
+    assert_int_equal(writes(&world, WP_KIND_EVENT), 1);
+    assert_string_equal(
+        wp_recorded_text(
+            wp_recorder_last(world.api, WP_VERB_POST, WP_KIND_EVENT), "note",
+            NULL),
+        "Weaker than tier T2: hostNetwork, hostPID");
+    heard_begin(&heard);
+    wp_recorder_remove(world.api, WP_KIND_SANDBOX_TEMPLATE, "team", "t");
+    settle(&world);
+    wp_test_put(world.api, WP_KIND_SANDBOX_TEMPLATE, weak);
+    settle(&world);
+    assert_string_equal(heard_end(&heard), log);
     tear_down(&world);
 }
 
@@ -356,6 +395,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(label_and_policy),
+        cmocka_unit_test(weaker_than_its_tier),
         cmocka_unit_test(policies_of_claims_go),
         cmocka_unit_test(drift_is_repaired),
         cmocka_unit_test(rules_change),
