@@ -178,6 +178,9 @@ wp_claim_orphans_create(struct wp_parts *parts)
     orphans->live = json_object();
     orphans->retry = evtimer_new(parts->base, on_retry, orphans);
     if (orphans->retry == NULL || orphans->live == NULL) {
+        if (orphans->retry != NULL) {
+            event_free(orphans->retry);
+        }
         json_decref(orphans->live);
         free(orphans);
         return NULL;
