@@ -142,9 +142,11 @@ weaker_than_its_tier(void **state)
         "{'metadata': {'name': 't', 'namespace': 'team', 'uid': 't-uid'}, "
         "'spec': {'podTemplate': {'spec': {'hostNetwork': true, "
         "'hostPID': true}}}}";
+    static const char said[] =
+        "WARN a SandboxTemplate states less than its tier namespace=team "
+        "template=t tier=T2 fields=\"hostNetwork, hostPID\"\n";
     struct world world;
     struct heard heard;
-    char log[1024];
 
     (void)state;
     set_up(&world, false);
@@ -153,10 +155,7 @@ weaker_than_its_tier(void **state)
     wp_test_put(world.api, WP_KIND_SANDBOX_TEMPLATE, weak);
     settle(&world);
     settle(&world);
-    (void)snprintf(log, sizeof log, "%s", heard_end(&heard));
-    assert_string_equal(
-        log, "WARN a SandboxTemplate states less than its tier namespace=team "
-             "template=t tier=T2 fields=\"hostNetwork, hostPID\"\n");
+    assert_string_equal(heard_end(&heard), said);
     assert_int_equal(writes(&world, WP_KIND_EVENT), 1);
     assert_string_equal(
         wp_recorded_text(
@@ -168,7 +167,7 @@ weaker_than_its_tier(void **state)
     settle(&world);
     wp_test_put(world.api, WP_KIND_SANDBOX_TEMPLATE, weak);
     settle(&world);
-    assert_string_equal(heard_end(&heard), log);
+    assert_string_equal(heard_end(&heard), said);
     tear_down(&world);
 }
 
