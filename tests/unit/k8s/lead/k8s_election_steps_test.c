@@ -359,7 +359,10 @@ makes_renews_and_loses_it(void)
     later(750000);
     held("me", 3, 3);
     held("me", 4, 3);
-    later(2250000 - 1);
+    later(100);
+    later(750000);
+    answered(WP_UNKNOWN_OUTCOME, NULL); /* It is said once more. */
+    later(1499900 - 1);
     later(1);
 }
 
@@ -510,7 +513,7 @@ is_given_up(void)
     stop();
     say("# is given up when it is gone");
     start("start");
-    release(NULL);
+    release(released);
     answered(WP_NOT_FOUND, NULL);
     stop();
     say("# is given up after the client has gone");

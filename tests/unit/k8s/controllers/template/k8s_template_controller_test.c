@@ -163,6 +163,13 @@ weaker_than_its_tier(void **state)
             NULL),
         "Weaker than tier T2: hostNetwork, hostPID");
     heard_begin(&heard);
+    wp_test_put(world.api, WP_KIND_SANDBOX_TEMPLATE,
+                "{'metadata': {'name': 't', 'namespace': 'team', "
+                "'uid': 't-uid', 'generation': 7}, 'spec': {'podTemplate': "
+                "{'spec': {'hostNetwork': true, 'hostPID': true}}}}");
+    settle(&world);
+    assert_string_equal(heard_end(&heard), said);
+    heard_begin(&heard);
     wp_recorder_remove(world.api, WP_KIND_SANDBOX_TEMPLATE, "team", "t");
     settle(&world);
     wp_test_put(world.api, WP_KIND_SANDBOX_TEMPLATE, weak);
