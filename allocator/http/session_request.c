@@ -35,13 +35,10 @@ decode(struct wp_str text, bool in_query, char *out, size_t cap)
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
 
-        if (n + 1 == cap) {
+        if (n + 1 == cap || (c == '%' && text.len - i < 3)) {
             return false;
         }
         if (c == '%') {
-            if (text.len - i < 3) {
-                return false;
-            }
             int high = hex_digit(text.ptr[i + 1]);
             int low = hex_digit(text.ptr[i + 2]);
 

@@ -126,22 +126,28 @@ static void
 reply_nothing(struct wp_batch *batch)
 {
     struct wp_call *call = batch->call;
-    const struct wp_claim *claim = batch->claims;
-    int64_t retry_after_ns;
+    enum wp_status status = WP_RESOURCE_EXHAUSTED;
+    int64_t retry_after_ns = 0;
     struct wp_err why;
     struct wp_err err;
 
-    /* Withdrawn ones only followed the first failure. */
-    while (claim->status == WP_OK || claim->status == WP_CANCELLED) {
-        claim++;
-        WP_ASSERT(claim < batch->claims + batch->n_claims);
+    (void)wp_err_set(&err, status, "claim_ids: not all could be served");
+    for (uint32_t i = 0; i < batch->n_claims; i++) {
+        const struct wp_claim *claim = &batch->claims[i];
+
+        /* Withdrawn ones only followed the first failure. */
+        if (claim->status == WP_OK || claim->status == WP_CANCELLED) {
+            continue;
+        }
+        status = claim->status;
+        retry_after_ns = claim->retry_after_ns;
+        (void)wp_err_set(
+            &err, status,
+            "claim_ids[%" PRIu32 "]: %s; none of the %" PRIu32 " is held", i,
+            wp_service_claim_reason(batch->services, claim, &why),
+            batch->n_claims);
+        break;
     }
-    retry_after_ns = claim->retry_after_ns;
-    (void)wp_err_set(&err, claim->status,
-                     "claim_ids[%td]: %s; none of the %" PRIu32 " is held",
-                     claim - batch->claims,
-                     wp_service_claim_reason(batch->services, claim, &why),
-                     batch->n_claims);
     undo_all(batch);
     batch_give(batch);
     call->ops->finish(call, err.status, err.msg, retry_after_ns);
