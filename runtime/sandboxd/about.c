@@ -61,8 +61,9 @@ metadata_ready(struct wp_http_req *req)
         size_t len = strcspn(environ[i], "=");
 
         if (environ[i][len] == '=' && is_shown(environ[i], len)) {
-            json_object_setn_new_nocheck(
-                env, environ[i], len, wp_json_from_text(environ[i] + len + 1));
+            /* A name that is no UTF-8 cannot be shown. */
+            (void)json_object_setn_new(env, environ[i], len,
+                                       wp_json_from_text(environ[i] + len + 1));
         }
     }
     wp_http_reply_json(req, 200, json_pack("{s:o}", "env", env));

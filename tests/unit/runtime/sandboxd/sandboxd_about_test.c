@@ -68,6 +68,7 @@ what_is_named_like_a_secret_is_not_shown(void **state)
         "SANDBOX_NONE",
         "SANDBOX_URL=a=b",
         "SANDBOX_ODD=\xff",
+        "SANDBOX_\xff=odd",
         "SANDBOX_TOKEN=x",
         "SANDBOX_MY_SECRETS=x",
         "SANDBOX_PassWord_=x",
