@@ -95,8 +95,10 @@ connect_socket(struct wp_sandbox_client *client, struct wp_err *err)
     }
     status = wait_for(client, POLLOUT, &got, err);
     if (status == WP_OK &&
-        (getsockopt(client->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 ||
-         error != 0)) {
+        getsockopt(client->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
+        error = errno;
+    }
+    if (status == WP_OK && error != 0) {
         status = unreachable(client, error, err);
     }
     return status;
