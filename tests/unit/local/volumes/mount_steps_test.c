@@ -216,8 +216,9 @@ __wrap_open(const char *path, int flags, ...)
     const char *at = path;
     int fd;
 
-    if (!rig.on) {
-        return __real_open(path, flags);
+    /* What is made is made by what counts the lines that are executed. */
+    if (!rig.on || (flags & O_CREAT) != 0) {
+        return __real_open(path, flags, 0666);
     }
     (void)snprintf(child, sizeof child, "/proc/%d/", (int)rig.child);
     at += strncmp(path, child, strlen(child)) == 0 ? strlen(child) : 0;
