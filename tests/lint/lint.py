@@ -115,6 +115,15 @@ def check_size(path, text):
             start = None
 
 
+def check_program(path, text):
+    """Its closed standard streams become nothing of its own; init is started
+    with all of them, and puts /dev/null there."""
+    if (path.split("/")[0] in HOUSES and path != "local/init/init.c"
+            and re.search(r"^main\(int argc", text, re.M)
+            and "WP_OPENS_STREAMS;" not in text):
+        yield f"{path}: a program says WP_OPENS_STREAMS beside its main"
+
+
 def check_text(path, text):
     for number, line in enumerate(text.splitlines(), 1):
         if line.rstrip() != line:
@@ -207,7 +216,7 @@ def check_shown(document, text, read):
 # The first lines of ARCHITECTURE.md's tables of failures.
 FAILURE_TABLES = ["| failure | outcome |", "| fault | outcome | shown by |",
                   "| in a cluster | outcome |"]
-CHECKS = [check_includes, check_guard, check_size, check_text]
+CHECKS = [check_includes, check_guard, check_size, check_program, check_text]
 
 
 def check_file(path, text):
@@ -228,12 +237,14 @@ def self_test():
         "pool/wide.c": "x" * 81 + "\n",
         "pool/mark.c": "/* TO" "DO */\n",
         "pool/vol.c": "volatile int a;\n",
+        "runtime/main.c": "int\nmain(int argc, char **argv)\n{\n}\n",
     }
     missed = [p for p, t in bad.items() if not list(check_file(p, t))]
     good = {
         "pool/slots/slot.c": '#include "pool/base/str.h"\n',
         "proto/h2/session.c": "#include <nghttp2/nghttp2.h>\n",
         "pool/slots/slot.h": "#ifndef WP_POOL_SLOTS_SLOT_H\n",
+        "runtime/main.c": "WP_OPENS_STREAMS;\n\nint\nmain(int argc)\n{\n}\n",
     }
     wrong = [p for p, t in good.items() if list(check_file(p, t))]
     if not list(check_rooms({"a": ["b"], "b": ["a"]}, ["a/x.c", "b/x.c"])):

@@ -59,30 +59,14 @@ static void
 what_is_named_like_a_secret_is_not_shown(void **state)
 {
     static char words[][40] = {
-        "SANDBOX_ID=7",
-        "SANDBOX_=nameless",
-        "SANDBOX=x",
-        "sandbox_ID=x",
-        "xSANDBOX_ID=x",
-        "SANDBOX_EMPTY=",
-        "SANDBOX_NONE",
-        "SANDBOX_URL=a=b",
-        "SANDBOX_ODD=\xff",
-        "SANDBOX_\xff=odd",
-        "SANDBOX_TOKEN=x",
-        "SANDBOX_MY_SECRETS=x",
-        "SANDBOX_PassWord_=x",
-        "SANDBOX_PASSWD=x",
-        "SANDBOX_CREDIT=x",
-        "SANDBOX_MONKEY=x",
-        "SANDBOX_AUTHOR=x",
-        "SANDBOX_BEARER=x",
-        "SANDBOX_PRIVATE=x",
-        "SANDBOX_CERT=x",
-        "SANDBOX_KE=Y",
-        "SANDBOX_TOKE=N",
-        "SANDBOX_A=TOKEN",
-        "PATH=/bin",
+        "SANDBOX_ID=7",        "SANDBOX_=nameless", "SANDBOX=x",
+        "sandbox_ID=x",        "xSANDBOX_ID=x",     "SANDBOX_EMPTY=",
+        "SANDBOX_NONE",        "SANDBOX_URL=a=b",   "SANDBOX_ODD=\xff",
+        "SANDBOX_\xff=odd",    "SANDBOX_TOKEN=x",   "SANDBOX_MY_SECRETS=x",
+        "SANDBOX_PassWord_=x", "SANDBOX_PASSWD=x",  "SANDBOX_CREDIT=x",
+        "SANDBOX_MONKEY=x",    "SANDBOX_AUTHOR=x",  "SANDBOX_BEARER=x",
+        "SANDBOX_PRIVATE=x",   "SANDBOX_CERT=x",    "SANDBOX_KE=Y",
+        "SANDBOX_TOKE=N",      "SANDBOX_A=TOKEN",   "PATH=/bin",
     };
     char *list[sizeof words / sizeof(words[0]) + 1] = {NULL};
     char **before = environ;
