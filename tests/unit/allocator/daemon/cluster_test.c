@@ -38,6 +38,7 @@ TOLD(wp_daemon_fail, struct wp_daemon_core)
 TOLD(wp_cluster_destroy, struct wp_cluster)
 TOLD(wp_webhook_destroy, struct wp_webhook)
 int __wrap_access(const char *path, int mode);
+int __real_access(const char *path, int mode);
 char *__wrap_getenv(const char *variable);
 char *__real_getenv(const char *variable);
 void __wrap_wp_api_config_fini(struct wp_api_config *config);
@@ -140,9 +141,12 @@ key_name(const uint8_t *key, size_t n)
 int
 __wrap_access(const char *path, int mode)
 {
-    bool there = journal_said("there", false) != 0;
+    bool there;
 
-    assert_int_equal(mode, R_OK);
+    if (mode != R_OK) { /* Of what counts the lines that are executed. */
+        return __real_access(path, mode);
+    }
+    there = journal_said("there", false) != 0;
     journal("is there %s? %d", path, there);
     return there ? 0 : -1;
 }

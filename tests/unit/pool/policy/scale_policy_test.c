@@ -138,6 +138,14 @@ test_round_trip(void **state)
                          WP_OK);
     }
     assert_true(wp_scale_policy_eq(&again, &empty));
+    /* The objective that is cleared is the first one, whatever it was. */
+    assert_int_equal(
+        wp_scale_policy_set(&again, WP_STR("objective"), WP_STR("99%"), &err),
+        WP_OK);
+    assert_false(wp_scale_policy_eq(&again, &empty));
+    assert_int_equal(wp_scale_policy_clear(&again, WP_STR("objective"), &err),
+                     WP_OK);
+    assert_true(wp_scale_policy_eq(&again, &empty));
 }
 
 /* The longest value that can be had fits into what callers have for it. */
