@@ -649,6 +649,44 @@ series_are_bounded(void **state)
     free(metrics);
 }
 
+/* One series for each kind, template and launch; a repeat goes to its own. */
+static void
+each_series_has_its_labels(void **state)
+{
+    struct wp_claim_metrics *metrics =
+        aligned_alloc(_Alignof(struct wp_claim_metrics), sizeof *metrics);
+    uint32_t n = 0;
+
+    (void)state;
+    assert_non_null(metrics);
+    memset(metrics, 0, sizeof *metrics);
+    for (int round = 1; round <= 2; round++) {
+        for (int what = 0; what < WP_CLAIM_LATENCIES; what++) {
+            for (int launch = WP_LAUNCH_WARM; launch <= WP_LAUNCH_COLD;
+                 launch++) {
+                wp_claim_metrics_took(metrics, (enum wp_claim_latency)what,
+                                      what == 1 ? "one" : "other one",
+                                      (enum wp_claim_launch)launch,
+                                      10 * what + launch);
+            }
+        }
+        assert_int_equal(atomic_load(&metrics->latencies_len),
+                         2 * WP_CLAIM_LATENCIES);
+    }
+    for (int what = 0; what < WP_CLAIM_LATENCIES; what++) {
+        for (int launch = WP_LAUNCH_WARM; launch <= WP_LAUNCH_COLD; launch++) {
+            const struct wp_claim_latencies *at = &metrics->latencies[n++];
+
+            assert_int_equal(at->what, what);
+            assert_int_equal(at->launch, launch);
+            assert_string_equal(at->templ, what == 1 ? "one" : "other one");
+            assert_int_equal(atomic_load(&at->sum_ms),
+                             2 * (10 * what + launch));
+        }
+    }
+    free(metrics);
+}
+
 /* --- The lives in an entry --- */
 
 static void
@@ -707,6 +745,7 @@ main(void)
         cmocka_unit_test(status_says_only_what_differs),
         cmocka_unit_test(status_names_the_service),
         cmocka_unit_test(series_are_bounded),
+        cmocka_unit_test(each_series_has_its_labels),
         cmocka_unit_test(states_move_along_their_edges),
     };
 
