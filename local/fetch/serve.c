@@ -19,6 +19,7 @@
 
 #include "local/fetch/run.h"
 #include "local/walls/landlock.h"
+#include "pool/base/assert.h"
 #include "pool/base/compiler.h"
 #include "proto/checkout/fetch_message.h"
 #include "proto/checkout/fetch_report.h"
@@ -207,6 +208,7 @@ on_connection(struct server *self)
     /* There is a place: a full server does not listen. */
     while (peer->fd >= 0) {
         peer++;
+        WP_ASSERT(peer < self->peers + PEERS_MAX);
     }
     *peer = (struct peer){.fd = fd, .ask_by_ms = now_ms() + ASK_WITHIN_MS};
 }
