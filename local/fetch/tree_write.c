@@ -202,6 +202,7 @@ put_entries(struct writing *w, DIR *entries)
         memcpy(w->path + own + slash, entry->d_name, len);
         w->path_len = own + slash + len;
         ok = put_entry(w, dirfd(entries), entry->d_name);
+        w->path_len = own; /* Whom a refusal names. */
     }
     return ok;
 }
