@@ -74,7 +74,6 @@ submit_claim(struct wp_session_call *call)
     call->claim.n_after = looks ? UINT32_MAX : 0;
     call->claim.done = claim_done;
     call->claim.ctx = call;
-    call->releases = false;
     call->busy = true;
     if (wp_pools_claim(config->pools, &call->claim) != WP_PENDING) {
         call->busy = false;
@@ -93,7 +92,6 @@ submit_release(struct wp_session_call *call)
     call->busy = true;
     if (wp_pools_release(call->sessions->config.pools, &call->change) !=
         WP_PENDING) {
-        call->busy = false;
         on_answer(call);
     }
 }
@@ -294,7 +292,6 @@ withdraw_others(const struct wp_session_call *call)
         }
         other->deleted = true;
         if (wp_pools_cancel(sessions->config.pools, &other->claim)) {
-            other->busy = false;
             other->claim.status = WP_CANCELLED;
             on_answer(other);
         }

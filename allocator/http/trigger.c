@@ -27,7 +27,7 @@ struct call {
     struct wp_linked_message answered;
     struct wp_triggers *triggers;
     struct wp_http_req *req; /* NULL: the client has left. */
-    bool busy;               /* Somebody is to answer. */
+    bool busy;               /* Somebody was asked, and answers. */
     bool binds;              /* The sandbox is to have what the trigger says. */
     uint32_t names;          /* Tried. */
     struct wp_trigger trigger;
@@ -144,7 +144,6 @@ take_answer(struct wp_linked_message *message)
 {
     struct call *call = WP_CONTAINER_OF(message, struct call, answered);
 
-    call->busy = false;
     if (call->triggers->config.make != NULL) {
         on_made(call);
     } else {
@@ -196,13 +195,12 @@ fill_binding(struct call *call, struct wp_str body)
         char *variable = call->variables[i];
         size_t len = 0;
 
-        for (; key[len] != '\0' && len + 1 < VARIABLE_MAX; len++) {
+        for (; key[len] != '\0' && len < VARIABLE_MAX; len++) {
             variable[len] = (char)(key[len] - 'a' + 'A');
             if (key[len] == '-') {
                 variable[len] = '_';
             }
         }
-        variable[len] = '\0';
         call->env[i] = (struct wp_binding_env){
             {variable, len}, wp_str_from(trigger->marks[i].value)};
     }
@@ -252,7 +250,6 @@ order_claim(struct call *call)
     };
     call->busy = true;
     if (!config->make(config->ctx, &call->order)) {
-        call->busy = false;
         refuse(call, WP_UNAVAILABLE, "too many claims are being made",
                WP_NS_PER_S);
     }
@@ -475,7 +472,6 @@ close_all(void *ctx)
     struct wp_triggers *triggers = ctx;
 
     event_free(triggers->tick);
-    triggers->tick = NULL;
 }
 
 void
