@@ -50,7 +50,10 @@ flush(struct writing *w)
         ssize_t n = write(w->fd, w->buffer + at, w->used - at);
 
         if (n <= 0) {
-            return refuse(w, strerror(errno));
+            /* Whatever entry is the next: the buffer holds several. */
+            (void)snprintf(w->why, WP_TREE_WHY_MAX,
+                           "its image cannot be written: %s", strerror(errno));
+            return false;
         }
         at += (size_t)n;
     }
@@ -202,7 +205,6 @@ put_entries(struct writing *w, DIR *entries)
         memcpy(w->path + own + slash, entry->d_name, len);
         w->path_len = own + slash + len;
         ok = put_entry(w, dirfd(entries), entry->d_name);
-        w->path_len = own; /* Whom a refusal names. */
     }
     return ok;
 }
