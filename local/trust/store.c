@@ -88,7 +88,8 @@ wp_trust_store_close(struct wp_trust_store *store)
 static ssize_t
 read_file(int dir_fd, const char *name, char *out, size_t cap)
 {
-    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd =
+        openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     size_t len = 0;
     ssize_t n = 0;
 

@@ -59,6 +59,12 @@ wp_http_read_body(struct wp_http_req *req)
         wp_http_set_deadline(req, req->server->config.body_timeout_ns);
         return;
     }
+    if (evbuffer_get_length(req->body) > 0 &&
+        evbuffer_pullup(req->body, -1) == NULL) {
+        wp_http_reply_error(req, HTTP_STATUS_INTERNAL_SERVER_ERROR,
+                            "out of memory for the body");
+        return;
+    }
     wp_http_set_deadline(req, 0);
     req->phase = WP_HTTP_WAIT;
     req->ops->ready(req);

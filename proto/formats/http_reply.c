@@ -93,10 +93,12 @@ wp_http_message(struct wp_http_req *req)
 const char *
 wp_http_body(struct wp_http_req *req, size_t *len)
 {
-    unsigned char *data = evbuffer_pullup(req->body, -1);
+    struct evbuffer_iovec piece;
+    /* One piece since ready(), or none. */
+    bool some = evbuffer_peek(req->body, -1, NULL, &piece, 1) > 0;
 
-    *len = data != NULL ? evbuffer_get_length(req->body) : 0;
-    return data != NULL ? (const char *)data : "";
+    *len = some ? piece.iov_len : 0;
+    return some ? piece.iov_base : "";
 }
 
 void

@@ -125,7 +125,7 @@ const char *wp_http_header(const struct wp_http_req *req, const char *name);
 bool wp_http_wants_upgrade(const struct wp_http_req *req, const char *protocol);
 /* The head, and for who took the connection over, the body's framing. */
 struct wp_http_message *wp_http_message(struct wp_http_req *req);
-/* The collected body, in one piece; "" when there is none. */
+/* From ready() on: the collected body, in one piece; "" when there is none. */
 const char *wp_http_body(struct wp_http_req *req, size_t *len);
 /* One pointer of the handler's own. */
 void wp_http_set_user(struct wp_http_req *req, void *user);

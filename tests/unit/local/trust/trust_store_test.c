@@ -128,6 +128,9 @@ is_damaged(void **state)
     assert_true(fd >= 0);
     (void)close(fd);
     is_no_record("v", URL);
+    /* A pipe that nobody writes into is not waited for. */
+    assert_int_equal(mkfifoat(store.dir_fd, file_of("w", URL), 0600), 0);
+    is_no_record("w", URL);
 }
 
 static void
