@@ -279,7 +279,7 @@ missing_annotations(const struct wp_claim_reconcile *reconcile)
     return annotations;
 }
 
-bool
+void
 wp_claim_annotations_ready(struct wp_claim_reconcile *reconcile)
 {
     struct wp_claim_entry *entry = reconcile->entry;
@@ -288,7 +288,7 @@ wp_claim_annotations_ready(struct wp_claim_reconcile *reconcile)
     json_t *annotations;
 
     if (entry->annotated == WP_WRITE_SENT) {
-        return true;
+        return;
     }
     annotations = missing_annotations(reconcile);
     if (json_object_size(annotations) == 0) {
@@ -296,7 +296,7 @@ wp_claim_annotations_ready(struct wp_claim_reconcile *reconcile)
         if (entry->annotated != WP_WRITE_DONE) {
             wp_claim_state_move(&entry->annotated, WP_WRITE_DONE);
         }
-        return false;
+        return;
     }
     wp_fault("claim.before_annotations");
     wp_claim_state_move(&entry->annotated, WP_WRITE_SENT);
@@ -305,5 +305,4 @@ wp_claim_annotations_ready(struct wp_claim_reconcile *reconcile)
     wp_api_patch(reconcile->self->parts->api, &target,
                  annotations_patch(entry, annotations), ready_answered,
                  call_create(reconcile));
-    return true;
 }

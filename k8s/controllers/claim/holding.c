@@ -46,9 +46,6 @@ judge_reserved(const struct wp_claim_controller *self,
         return WP_HOLDS_UNKNOWN;
     }
     *sandbox = named;
-    if (wp_object_controlled_by(named, claim->uid)) {
-        return WP_HOLDS_SANDBOX;
-    }
     if (wp_object_controlled_by_kind(named, WP_KIND_SANDBOX_WARM_POOL)) {
         const struct wp_object *pool =
             wp_store_find(self->parts->stores[WP_KIND_SANDBOX_WARM_POOL],

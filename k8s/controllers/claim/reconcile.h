@@ -242,8 +242,8 @@ void wp_claim_annotations_adopting(struct wp_claim_reconcile *reconcile);
  * when it does. */
 void wp_claim_annotations_too_early(struct wp_claim_reconcile *reconcile);
 /* Writes the annotations that follow Ready, unless they are there. Nobody waits
- * for it. True while they are on their way. */
-bool wp_claim_annotations_ready(struct wp_claim_reconcile *reconcile);
+ * for it. */
+void wp_claim_annotations_ready(struct wp_claim_reconcile *reconcile);
 
 /* --- status_write.c --- */
 

@@ -118,7 +118,7 @@ status_written(struct wp_claim_reconcile *reconcile)
         return;
     }
     if (makes_ready(reconcile)) {
-        (void)wp_claim_annotations_ready(reconcile);
+        wp_claim_annotations_ready(reconcile);
     } else {
         wp_claim_annotations_too_early(reconcile);
     }

@@ -42,9 +42,6 @@ wp_claim_reconcile_end(struct wp_claim_reconcile *reconcile,
     struct wp_work *work = reconcile->work;
 
     WP_ASSERT(reconcile->awaited == 0);
-    if (reconcile->entry != NULL && reconcile->entry->joins == reconcile) {
-        reconcile->entry->joins = NULL;
-    }
     wp_object_unref(reconcile->claim);
     wp_object_unref(reconcile->sandbox);
     json_decref(reconcile->additional);

@@ -67,7 +67,7 @@ grace_left_ns(const struct wp_claim_reconcile *reconcile)
     int64_t grace = reconcile->self->parts->config.cold_grace_ns;
     int64_t left = start + grace - wp_claim_reconcile_wall_ns(reconcile);
 
-    return left > grace ? grace : left > 0 ? left : 0;
+    return wp_min_i64(wp_max_i64(left, 0), grace);
 }
 
 /* How long it is to wait for a sandbox of its pool. Not at all when none is

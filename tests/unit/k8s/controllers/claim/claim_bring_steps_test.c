@@ -558,9 +558,11 @@ what_is_answered_is_said(void **state)
                         "traced bind unavailable\n"
                         "says SandboxNotReady: no answer; 1 0\n");
     is.connects = false;
+    ended = 0;
     assert_string_equal(bring(), READ SENT
                         "says SandboxNotReady: binding: the sandbox's server "
                         "cannot be reached; 1 0\n");
+    assert_int_equal(ended, 1);
     assert_true(wp_list_empty(&self.bringing));
 }
 
@@ -655,6 +657,7 @@ a_secret_that_cannot_be_had_is_named(void **state)
         is.takes = cases[i].takes;
         (void)bring();
         assert_string_equal(read_secret(cases[i].status, NULL), cases[i].said);
+        assert_int_equal(ended, 1);
     }
     /* Nobody leads here any more. */
     begin();
@@ -662,6 +665,7 @@ a_secret_that_cannot_be_had_is_named(void **state)
     (void)bring();
     parts.active = false;
     assert_string_equal(read_secret(WP_OK, NULL), "take sec 0\nends 0 0\n");
+    assert_int_equal(ended, 1);
 }
 
 static const char *
@@ -691,9 +695,11 @@ repositories_are_fetched_before(void **state)
     wp_claim_bring_none(&self);
     assert_string_equal(noted(), "cancel 1\ntrees end\nends 0 0\n");
     assert_string_equal(fetch(WP_CANCELLED, "x"), "trees end\nends 0 0\n");
+    assert_int_equal(ended, 1);
     assert_string_equal(fetch(WP_FAILED_PRECONDITION, "not there"),
                         "trees end\nsays BindingFailed: binding: not there; 1 "
                         "0\n");
+    assert_int_equal(ended, 1);
     /* What is being fetched ends with the rest. */
     begin();
     is.trees = true;
@@ -701,6 +707,7 @@ repositories_are_fetched_before(void **state)
     wp_claim_bring_none(&self);
     assert_string_equal(noted(),
                         "cancel 0\nfetching ends\ntrees end\nends 0 0\n");
+    assert_int_equal(ended, 1);
     wp_claim_bring_none(&self);
     assert_string_equal(noted(), "");
 }
@@ -738,6 +745,7 @@ a_changed_claim_is_judged_anew(void **state)
     is.read = WP_INVALID_ARGUMENT;
     assert_string_equal(bring(), "read env 0\nsays BindingFailed: no sense; 0 "
                                  "never\n");
+    assert_int_equal(ended, 1);
     is.read = WP_OK;
     is.repositories = WP_FAILED_PRECONDITION;
     assert_string_equal(bring(),
@@ -922,8 +930,10 @@ the_next_identity_goes_by_itself(void **state)
     wp_claim_bring_none(&self);
     assert_string_equal(noted(), "cancel 1\nrenewal is dropped\nends 0 0\n");
     is.connects = false;
+    ended = 0;
     assert_string_equal(bring(), NEXT "not renewed team/s: the sandbox's "
                                       "server cannot be reached\nstatus\n");
+    assert_int_equal(ended, 1);
     assert_true(wp_list_empty(&self.bringing));
     is.token = "";
     assert_string_equal(bring(), "begin\n" SIGNED "renewed until 0\nstatus\n");
