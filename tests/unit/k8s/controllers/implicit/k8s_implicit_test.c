@@ -244,6 +244,20 @@ what_each_look_writes(void **state)
     lone_remove(&rig, WP_KIND_SANDBOX_TEMPLATE, TEMPLATE("t", ""));
     lone_look("n", "t");
     end();
+    lone_say("# the template's name is too long for a pool");
+    begin(1, 1);
+    lone_put(&rig, WP_KIND_SANDBOX_TEMPLATE,
+             TEMPLATE("ttttttttttttttttttttttttttttttttttttttttttt", ""));
+    use("n", "ttttttttttttttttttttttttttttttttttttttttttt");
+    lone_look("n", "ttttttttttttttttttttttttttttttttttttttttttt");
+    lone_answer(
+        &(struct wp_api_result){.status = WP_OK, .retry_after_ns = -1},
+        "{" META("shadow-pool-ttttttttttttttttttttttttttttttttt-aa513053", "1",
+                 OWN) OF("ttttttttttttttttttttttttttttttttttttttttttt") "}");
+    pass(IDLE_NS);
+    lone_look("n", "ttttttttttttttttttttttttttttttttttttttttttt");
+    lone_ends(WP_OK);
+    end();
     journal_compare(WP_TEST_FOLDER "/k8s_implicit_looks.txt");
 }
 
