@@ -183,22 +183,27 @@ has_extensions(const json_t *deployment)
     return false;
 }
 
+/* Another installation is alive. */
+static void
+tell_of_other(struct wp_competitor *competitor)
+{
+    const struct place *place = &competitor->places[competitor->at];
+
+    (void)snprintf(
+        competitor->conflict, sizeof competitor->conflict,
+        "another installation of warmpool serves the same kinds: its Lease "
+        "is %s in the namespace %s (holder %s); scale one of them to 0, or "
+        "set watch_namespace or controllers so that they share nothing",
+        place->name, place->ns, competitor->holder);
+    competitor->done(competitor->ctx, competitor->conflict); /* May free it. */
+}
+
+/* Upstream's is alive. */
 static void
 judge(struct wp_competitor *competitor, bool extensions, bool certain)
 {
-    const struct place *place = &competitor->places[competitor->at];
-    const char *ns = place->ns;
+    const char *ns = competitor->places[competitor->at].ns;
 
-    if (!place->upstream) {
-        (void)snprintf(
-            competitor->conflict, sizeof competitor->conflict,
-            "another installation of warmpool serves the same kinds: its Lease "
-            "is %s in the namespace %s (holder %s); scale one of them to 0, or "
-            "set watch_namespace or controllers so that they share nothing",
-            place->name, ns, competitor->holder);
-        competitor->done(competitor->ctx, competitor->conflict);
-        return;
-    }
     if (!competitor->config.sandboxes &&
         !(extensions && competitor->config.pools)) {
         if (!competitor->accepted) {
@@ -313,7 +318,7 @@ on_lease(void *ctx, const struct wp_api_result *result)
         if (competitor->places[competitor->at].upstream) {
             read_deployment(competitor);
         } else {
-            judge(competitor, false, true); /* May free it. */
+            tell_of_other(competitor); /* May free it. */
         }
         return;
     }

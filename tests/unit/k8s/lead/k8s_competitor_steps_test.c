@@ -708,6 +708,16 @@ remembers_each(void)
     later(1000);
     answered(WP_NOT_FOUND);
     held("them", "6");
+    later(30000);
+    listed(lease_of("n2", "y", "1", "d", "a pool"), NULL);
+    for (int i = 0; i < 3; i++) {
+        answered(WP_NOT_FOUND);
+    }
+    later(30000);
+    listed(lease_of("n1", "x", "1", "a", "a pool"), NULL);
+    answered(WP_NOT_FOUND);
+    answered(WP_NOT_FOUND);
+    held("them", "6");
     end();
 }
 
