@@ -8,9 +8,11 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "proto/h2/internal.h"
 #include "tests/support/base/journal.h"
@@ -32,14 +34,155 @@ static struct wp_h2_stream *last; /* The latest that was opened. */
 static bool refuses;
 static uint8_t in[64 << 10];
 static size_t in_len;
+static const char *failing; /* A function of the library. */
+static unsigned fails_in;
+static int fails_with;
 
 void __wrap_wp_h2_conn_touch(struct wp_h2_conn *at);
+int __wrap_nghttp2_session_callbacks_new(nghttp2_session_callbacks **out);
+int __real_nghttp2_session_callbacks_new(nghttp2_session_callbacks **out);
+int __wrap_nghttp2_option_new(nghttp2_option **out);
+int __real_nghttp2_option_new(nghttp2_option **out);
+int __wrap_nghttp2_session_server_new3(nghttp2_session **out,
+                                       const nghttp2_session_callbacks *calls,
+                                       void *user, const nghttp2_option *option,
+                                       nghttp2_mem *mem);
+int __real_nghttp2_session_server_new3(nghttp2_session **out,
+                                       const nghttp2_session_callbacks *calls,
+                                       void *user, const nghttp2_option *option,
+                                       nghttp2_mem *mem);
+int __wrap_nghttp2_submit_settings(nghttp2_session *session, uint8_t flags,
+                                   const nghttp2_settings_entry *entries,
+                                   size_t n);
+int __real_nghttp2_submit_settings(nghttp2_session *session, uint8_t flags,
+                                   const nghttp2_settings_entry *entries,
+                                   size_t n);
+int __wrap_nghttp2_session_set_local_window_size(nghttp2_session *session,
+                                                 uint8_t flags, int32_t id,
+                                                 int32_t size);
+int __real_nghttp2_session_set_local_window_size(nghttp2_session *session,
+                                                 uint8_t flags, int32_t id,
+                                                 int32_t size);
+ssize_t __wrap_nghttp2_session_mem_recv(nghttp2_session *session,
+                                        const uint8_t *bytes, size_t len);
+ssize_t __real_nghttp2_session_mem_recv(nghttp2_session *session,
+                                        const uint8_t *bytes, size_t len);
+ssize_t __wrap_nghttp2_session_mem_send(nghttp2_session *session,
+                                        const uint8_t **data);
+ssize_t __real_nghttp2_session_mem_send(nghttp2_session *session,
+                                        const uint8_t **data);
+int __wrap_nghttp2_session_set_stream_user_data(nghttp2_session *session,
+                                                int32_t id, void *data);
+int __real_nghttp2_session_set_stream_user_data(nghttp2_session *session,
+                                                int32_t id, void *data);
+void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd,
+                  off_t offset);
+void *__real_mmap(void *at, size_t len, int prot, int flags, int fd,
+                  off_t offset);
 
 void
 __wrap_wp_h2_conn_touch(struct wp_h2_conn *at)
 {
     assert_ptr_equal(at, conn);
     journal(" touch");
+}
+
+/* ------------------------------------------------ what fails of the library */
+
+static void
+fail_at(const char *function, unsigned nth, int with)
+{
+    failing = function;
+    fails_in = nth;
+    fails_with = with;
+}
+
+static bool
+fails(const char *function)
+{
+    return failing != NULL && strcmp(failing, function) == 0 && fails_in > 0 &&
+           --fails_in == 0;
+}
+
+int
+__wrap_nghttp2_session_callbacks_new(nghttp2_session_callbacks **out)
+{
+    return fails("callbacks") ? fails_with
+                              : __real_nghttp2_session_callbacks_new(out);
+}
+
+int
+__wrap_nghttp2_option_new(nghttp2_option **out)
+{
+    return fails("option") ? fails_with : __real_nghttp2_option_new(out);
+}
+
+/* Like the library's: what it leaves there on failure is not to be used. */
+int
+__wrap_nghttp2_session_server_new3(nghttp2_session **out,
+                                   const nghttp2_session_callbacks *calls,
+                                   void *user, const nghttp2_option *option,
+                                   nghttp2_mem *mem)
+{
+    if (fails("session")) {
+        *out = (nghttp2_session *)(void *)in;
+        return fails_with;
+    }
+    return __real_nghttp2_session_server_new3(out, calls, user, option, mem);
+}
+
+int
+__wrap_nghttp2_submit_settings(nghttp2_session *session, uint8_t flags,
+                               const nghttp2_settings_entry *entries, size_t n)
+{
+    return fails("settings")
+               ? fails_with
+               : __real_nghttp2_submit_settings(session, flags, entries, n);
+}
+
+int
+__wrap_nghttp2_session_set_local_window_size(nghttp2_session *session,
+                                             uint8_t flags, int32_t id,
+                                             int32_t size)
+{
+    return fails("window") ? fails_with
+                           : __real_nghttp2_session_set_local_window_size(
+                                 session, flags, id, size);
+}
+
+ssize_t
+__wrap_nghttp2_session_mem_recv(nghttp2_session *session, const uint8_t *bytes,
+                                size_t len)
+{
+    return fails("receive")
+               ? fails_with
+               : __real_nghttp2_session_mem_recv(session, bytes, len);
+}
+
+ssize_t
+__wrap_nghttp2_session_mem_send(nghttp2_session *session, const uint8_t **data)
+{
+    return fails("send") ? fails_with
+                         : __real_nghttp2_session_mem_send(session, data);
+}
+
+int
+__wrap_nghttp2_session_set_stream_user_data(nghttp2_session *session,
+                                            int32_t id, void *data)
+{
+    return fails("user data")
+               ? fails_with
+               : __real_nghttp2_session_set_stream_user_data(session, id, data);
+}
+
+void *
+__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset)
+{
+    if (fails("mmap")) {
+        errno = fails_with;
+        return MAP_FAILED;
+    }
+    return __real_mmap(at, len, prot, flags, fd, offset);
 }
 
 /* ------------------------------------------------------------- the handler */
@@ -117,6 +260,17 @@ on_trailers(struct wp_h2_stream *stream,
 
 /* ---------------------------------------------------------------- the rig */
 
+/* A new connection in place of the one that has ended. */
+static void
+anew(void)
+{
+    memset(conn, 0, sizeof *conn);
+    conn->server = &server;
+    conn->worker = &worker;
+    conn->fd = -1;
+    wp_list_init(&conn->streams);
+}
+
 static int
 set_up(void **state)
 {
@@ -145,12 +299,11 @@ set_up(void **state)
     assert_int_equal(wp_h2_session_set_up(&server, &err), WP_OK);
     assert_int_equal(wp_h2_stream_pool_create(&worker, STREAMS, &err), WP_OK);
     conn = calloc(1, sizeof *conn);
-    conn->server = &server;
-    conn->worker = &worker;
-    conn->fd = -1;
-    wp_list_init(&conn->streams);
+    assert_non_null(conn);
+    anew();
     last = NULL;
     refuses = false;
+    failing = NULL;
     in_len = 0;
     journal_drop();
     return 0;
@@ -251,11 +404,17 @@ hello(void)
 static const char get[] = "\x82\x86\x84\x41\x01h"; /* GET http://h/ */
 
 static void
-ask(uint32_t id, bool ends)
+put_ask(uint32_t id, bool ends)
 {
     frame(NGHTTP2_HEADERS,
           NGHTTP2_FLAG_END_HEADERS | (ends ? NGHTTP2_FLAG_END_STREAM : 0), id,
           get, sizeof get - 1);
+}
+
+static void
+ask(uint32_t id, bool ends)
+{
+    put_ask(id, ends);
     say("ask");
 }
 
@@ -435,10 +594,7 @@ test_blocks_are_bounded_as_sent(void **state)
             /* 6 of get, 4, and 3 of the length. */
             ask_long(1, 16384 - 13 + more, 16384);
             wp_h2_session_end(conn);
-            memset(conn, 0, sizeof *conn);
-            conn->server = &server;
-            conn->worker = &worker;
-            wp_list_init(&conn->streams);
+            anew();
         }
     }
     journal_compare(WP_TEST_GOLDEN "/session_blocks.txt");
@@ -474,12 +630,182 @@ test_what_breaks_the_protocol_ends_it(void **state)
         wp_h2_session_ping(conn);
         say("after");
         wp_h2_session_end(conn);
-        memset(conn, 0, sizeof *conn);
-        conn->server = &server;
-        conn->worker = &worker;
-        wp_list_init(&conn->streams);
+        anew();
     }
     journal_compare(WP_TEST_GOLDEN "/session_broken.txt");
+}
+
+/* Without memory a connection ends with the word that it asked for too much;
+ * nothing is left of its session. */
+static void
+test_a_session_that_cannot_be_had_ends_the_connection(void **state)
+{
+    static const char *const steps[] = {"session", "settings", "window"};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(steps); i++) {
+        fail_at(steps[i], 1, NGHTTP2_ERR_NOMEM);
+        hello();
+        assert_int_equal(conn->session == NULL, i == 0);
+        wp_h2_session_goodbye(conn);
+        wp_h2_session_ping(conn);
+        say("after");
+        wp_h2_session_end(conn);
+        journal("%zu bytes are held", conn->memory.bytes);
+        journal_line();
+        anew();
+    }
+    wp_h2_session_goodbye(conn);
+    wp_h2_session_ping(conn);
+    assert_int_equal(wp_h2_session_produce(conn, worker.out, 1), 0);
+    journal_compare(WP_TEST_GOLDEN "/session_no_memory.txt");
+}
+
+/* What the library says of bytes, and of frames, in the words of GOAWAY; what
+ * was framed before stays in front of it. */
+static void
+test_errors_of_the_library_end_the_connection(void **state)
+{
+    static const int errors[] = {
+        NGHTTP2_ERR_FLOODED,           NGHTTP2_ERR_TOO_MANY_CONTINUATIONS,
+        NGHTTP2_ERR_TOO_MANY_SETTINGS, NGHTTP2_ERR_NOMEM,
+        NGHTTP2_ERR_BAD_CLIENT_MAGIC,  NGHTTP2_ERR_CALLBACK_FAILURE,
+        NGHTTP2_ERR_INVALID_ARGUMENT,  -1,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(errors); i++) {
+        for (unsigned nth = 0; nth <= 2; nth++) {
+            hello();
+            journal("error %d: ", (int)i);
+            if (nth == 0) {
+                fail_at("receive", 1, errors[i]);
+            } else {
+                fail_at("send", nth, errors[i]);
+            }
+            frame(NGHTTP2_PING, 0, 0, "12345678", 8);
+            frame(NGHTTP2_PING, 0, 0, "abcdefgh", 8);
+            say("pings");
+            say("after");
+            wp_h2_session_end(conn);
+            anew();
+        }
+    }
+    journal_compare(WP_TEST_GOLDEN "/session_errors.txt");
+}
+
+static void
+test_what_sessions_need_is_had_or_refused(void **state)
+{
+    static const char *const steps[] = {"callbacks", "option", "mmap"};
+    struct wp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(steps); i++) {
+        struct wp_h2_server other = {.handler.stream_size = 65};
+        struct wp_h2_worker thread = {.server = &other};
+        enum wp_status status;
+
+        fail_at(steps[i], 1, i == 2 ? ENOMEM : NGHTTP2_ERR_NOMEM);
+        memset(&err, 0, sizeof err);
+        status = wp_h2_session_set_up(&other, &err);
+        journal("%s: %d %s", steps[i], (int)status, err.msg);
+        memset(&err, 0, sizeof err);
+        status = wp_h2_stream_pool_create(&thread, 7, &err);
+        journal(", %d %s: %zu of %zu bytes", (int)status, err.msg,
+                thread.n_streams, thread.stream_size);
+        journal_line();
+        wp_h2_stream_pool_destroy(&thread);
+        wp_h2_session_tear_down(&other);
+    }
+    journal_is("callbacks: 8 memory for sessions, 0 : 7 of 128 bytes\n"
+               "option: 8 memory for sessions, 0 : 7 of 128 bytes\n"
+               "mmap: 0 , 8 memory for 7 calls (setting calls_max): Cannot "
+               "allocate memory: 0 of 128 bytes\n");
+}
+
+/* A stream that the library does not know any more is not opened: its object
+ * is for the next. */
+static void
+test_an_object_is_kept_for_the_next_stream(void **state)
+{
+    struct wp_h2_stream *first;
+
+    (void)state;
+    server.config.streams_per_connection_max = 10;
+    hello();
+    fail_at("user data", 1, NGHTTP2_ERR_INVALID_ARGUMENT);
+    ask(1, true);
+    assert_null(last);
+    assert_false(conn->served);
+    assert_true(wp_list_empty(&conn->streams));
+    ask(3, true);
+    assert_non_null(last);
+    assert_ptr_equal(last, worker.streams);
+    assert_true(conn->served);
+    first = last;
+    wp_h2_stream_reset(first);
+    show();
+    assert_int_equal(worker.n_begun, 1);
+    ask(5, true);
+    assert_ptr_equal(last, first);
+    ask(7, true);
+    assert_ptr_equal(last, worker.streams + worker.stream_size);
+    ask(9, true);
+    assert_null(last);
+    journal_drop();
+}
+
+/* Those that end before they are told are taken out of the row, wherever they
+ * stand in it. */
+static void
+test_who_is_freed_is_not_told(void **state)
+{
+    static uint8_t byte = 'x';
+    struct wp_h2_stream *streams[3];
+
+    (void)state;
+    wp_h2_stream_pool_destroy(&worker);
+    memset(&worker, 0, sizeof worker);
+    worker.server = &server;
+    for (size_t gone = 0; gone < 8; gone++) {
+        struct wp_err err;
+
+        assert_int_equal(wp_h2_stream_pool_create(&worker, 3, &err), WP_OK);
+        worker.n_begun = 0;
+        worker.free_streams = NULL;
+        journal_mute(true);
+        hello();
+        for (uint32_t i = 0; i < 3; i++) {
+            put_ask(2 * i + 1, true);
+            assert_true(wp_h2_session_receive(conn, in, in_len));
+            in_len = 0;
+            streams[i] = last;
+            wp_h2_stream_send(last, &byte, 1);
+        }
+        journal_mute(false);
+        journal("gone %zu:", gone);
+        assert_true(wp_h2_session_produce(conn, worker.out, WP_H2_WRITE_SIZE) >
+                    3);
+        for (size_t i = 0; i < 3; i++) {
+            assert_true(streams[i]->sent_due);
+            if ((gone & (size_t)1 << i) != 0) {
+                wp_h2_stream_turn_away(streams[i]);
+                assert_false(streams[i]->sent_due);
+            }
+        }
+        journal(" | %d", wp_h2_stream_tell_sent(&worker));
+        assert_null(worker.sent);
+        journal(" %d", wp_h2_stream_tell_sent(&worker));
+        journal_line();
+        journal_mute(true);
+        wp_h2_session_end(conn);
+        journal_mute(false);
+        wp_h2_stream_pool_destroy(&worker);
+        worker.streams = NULL;
+        anew();
+    }
+    journal_compare(WP_TEST_GOLDEN "/session_freed.txt");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -494,6 +820,11 @@ main(void)
         TEST(test_headers_are_bounded),
         TEST(test_blocks_are_bounded_as_sent),
         TEST(test_what_breaks_the_protocol_ends_it),
+        TEST(test_a_session_that_cannot_be_had_ends_the_connection),
+        TEST(test_errors_of_the_library_end_the_connection),
+        TEST(test_what_sessions_need_is_had_or_refused),
+        TEST(test_an_object_is_kept_for_the_next_stream),
+        TEST(test_who_is_freed_is_not_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -558,6 +558,8 @@ worker_rig_begin(void **state)
         .flush_ctx = &rig.wanted,
     };
     rig.server = NULL;
+    rig.n_fds = rig.n_bases = rig.n_threads = 0;
+    rig.n_events = 0;
     rig.failing = NULL;
     rig.n_cpus = 1;
     rig.preempted = 0;
