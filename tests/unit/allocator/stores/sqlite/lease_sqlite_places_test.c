@@ -170,6 +170,22 @@ test_claims_of_one_id(void **state)
     wp_lease_places_fini(&places);
 }
 
+/* Nobody can choose names that meet in one place: where they meet is another
+ * place each time. */
+static void
+test_places_are_not_foreseen(void **state)
+{
+    struct wp_lease_places first;
+    struct wp_lease_places second;
+
+    (void)state;
+    assert_true(wp_lease_places_init(&first, 4, 2));
+    assert_true(wp_lease_places_init(&second, 4, 2));
+    assert_memory_not_equal(&first.key, &second.key, sizeof first.key);
+    wp_lease_places_fini(&first);
+    wp_lease_places_fini(&second);
+}
+
 int
 main(void)
 {
@@ -177,6 +193,7 @@ main(void)
         cmocka_unit_test(test_transactions),
         cmocka_unit_test(test_full_needs_no_more_memory),
         cmocka_unit_test(test_claims_of_one_id),
+        cmocka_unit_test(test_places_are_not_foreseen),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
