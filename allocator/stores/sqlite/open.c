@@ -146,6 +146,22 @@ on_wal(void *ctx, sqlite3 *sqlite, const char *name, int pages)
     return SQLITE_OK;
 }
 
+/* Until the file is accepted, nothing writes to it, not even the end of this
+ * connection; and nothing that stands in it is carried out. */
+static bool
+accept_nothing(struct wp_lease_db *db,
+               const struct wp_lease_sqlite_config *config)
+{
+    return sqlite3_busy_timeout(db->sqlite, (int)config->busy_timeout_ms) ==
+               SQLITE_OK &&
+           sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
+                             NULL) == SQLITE_OK &&
+           sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL) ==
+               SQLITE_OK &&
+           sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0,
+                             NULL) == SQLITE_OK;
+}
+
 static struct wp_lease_db *
 connect_file(const char *path, const struct wp_lease_sqlite_config *config,
              struct wp_err *err)
@@ -171,19 +187,13 @@ connect_file(const char *path, const struct wp_lease_sqlite_config *config,
         wp_lease_db_close(db);
         return NULL;
     }
-    ok = sqlite3_busy_timeout(db->sqlite, (int)config->busy_timeout_ms) ==
-             SQLITE_OK &&
-         /* Until the file is accepted, nothing writes to it, not even the end
-          * of this connection. */
-         sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
-                           NULL) == SQLITE_OK &&
-         sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL) ==
-             SQLITE_OK &&
-         sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0,
-                           NULL) == SQLITE_OK &&
-         /* Before the first read: so the lock of that is kept until the end,
-          * and the log needs no shared memory. */
-         run(db, "PRAGMA locking_mode = EXCLUSIVE", err) == WP_OK;
+    ok = accept_nothing(db, config);
+    if (!ok) {
+        (void)refuse(db, err, "cannot be set up");
+    }
+    /* Before the first read: so the lock of that is kept until the end, and the
+     * log needs no shared memory. */
+    ok = ok && run(db, "PRAGMA locking_mode = EXCLUSIVE", err) == WP_OK;
     if (ok && sqlite3_db_readonly(db->sqlite, "main") != 0) {
         (void)wp_err_set(err, WP_UNAVAILABLE,
                          "lease file '%s' cannot be written", path);

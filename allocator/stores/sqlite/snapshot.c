@@ -35,11 +35,12 @@ put(struct wp_lease_db *db, const struct wp_lease_op *op)
         rc = sqlite3_step(statement);
         (void)sqlite3_reset(statement);
     }
-    if (rc == SQLITE_DONE &&
-        sqlite3_bind_int64(drop, 1, op->granted_wall_ms - KEPT_MS) ==
-            SQLITE_OK) {
-        rc = sqlite3_step(drop);
-        (void)sqlite3_reset(drop);
+    if (rc == SQLITE_DONE) {
+        rc = sqlite3_bind_int64(drop, 1, op->granted_wall_ms - KEPT_MS);
+        if (rc == SQLITE_OK) {
+            rc = sqlite3_step(drop);
+            (void)sqlite3_reset(drop);
+        }
     }
     return rc == SQLITE_DONE;
 }
