@@ -289,7 +289,6 @@ wp_rpc_call_closed(struct wp_h2_stream *stream)
     if (call->piece_out) {
         writing_ends(call);
         if (call->finish_due) {
-            call->finish_due = false;
             call->done = true;
         }
     }

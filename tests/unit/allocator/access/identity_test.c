@@ -115,12 +115,78 @@ test_root_is_known_to_a_daemon_with_less(void **state)
     (void)close(ends[1]);
 }
 
+/* What a certificate with these names lets its holder do, in words. */
+static void
+assert_names_make(const struct wp_access *access, const char *const *names,
+                  const char *expected)
+{
+    struct wp_identity who;
+    struct wp_name_search search = {access, &who, false};
+    char text[512];
+    size_t asked = 0;
+    bool more = true;
+    bool may;
+
+    memset(&who, 0, sizeof who);
+    while (more && names[asked] != NULL) {
+        more = wp_access_match_name(&search, wp_str_from(names[asked]));
+        asked++;
+    }
+    may = wp_access_end_names(&search);
+    (void)snprintf(text, sizeof text, "%zu %s %s '%s'%s", asked,
+                   may ? "may" : "no", who.name, who.tenant,
+                   who.admin ? " admin" : "");
+    assert_string_equal(text, expected);
+}
+
+#define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* The longest that is a name, and one more. */
+#define CHARS_127                                                              \
+    "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"          \
+    "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl"
+#define CHARS_128 CHARS_127 "m"
+
+/* Which of a certificate's names is its holder's, and what that may do. */
+static void
+test_names_of_a_certificate(void **state)
+{
+    static const struct wp_principal principals[] = {
+        {"anonymous", "nobody", false},
+        {"agent", "agents", false},
+        {"boss", "", true},
+    };
+    const struct wp_access open_to_all = {NULL};
+    const struct wp_access named = {.principals = principals,
+                                    .n_principals = 3};
+
+    (void)state;
+    /* Without principals the first name that is one is its own tenant. */
+    assert_names_make(&open_to_all, NAMES(NULL),
+                      "0 may certificate 'certificate'");
+    assert_names_make(&open_to_all, NAMES("agent", "boss"),
+                      "2 may agent 'agent'");
+    assert_names_make(&open_to_all, NAMES("", "a\tb", CHARS_128, "boss"),
+                      "4 may boss 'boss'");
+    assert_names_make(&open_to_all, NAMES(CHARS_127),
+                      "1 may " CHARS_127
+                      " '~40f6489f62f1ffd2dc9836f84611823c'");
+    /* With some, only one that has an entry may call: the first such. */
+    assert_names_make(&named, NAMES(NULL), "0 no certificate ''");
+    assert_names_make(&named, NAMES("other", "more"), "2 no other ''");
+    assert_names_make(&named, NAMES("agent", "boss"), "1 may agent 'agents'");
+    assert_names_make(&named, NAMES("other", "boss", "agent"),
+                      "2 may boss '' admin");
+    assert_names_make(&named, NAMES("agent2", "", "agen"), "3 no agent2 ''");
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_proven_name_is_the_tenant),
         cmocka_unit_test(test_principals_are_found_by_the_whole_name),
+        cmocka_unit_test(test_names_of_a_certificate),
         cmocka_unit_test(test_root_is_known_to_a_daemon_with_less),
     };
 

@@ -24,7 +24,11 @@ size_t __real_wp_rpc_trailers_of(struct wp_h2_stream *stream,
 size_t __wrap_wp_rpc_trailers_of(struct wp_h2_stream *stream,
                                  struct wp_h2_field fields[WP_H2_FIELDS_MAX]);
 
+enum wp_peer_verdict __real_wp_h2_stream_count(struct wp_h2_stream *stream);
+enum wp_peer_verdict __wrap_wp_h2_stream_count(struct wp_h2_stream *stream);
+
 static struct wp_clock_manual mono;
+static enum wp_peer_verdict verdict; /* WP_PEER_ADMITTED: the real one. */
 static struct wp_rpc_server *server;
 static struct wp_h2_conn *conn;
 static const struct wp_rpc_call *watched; /* Whose timer is looked at. */
@@ -47,6 +51,13 @@ __wrap_wp_h2_stream_reset(struct wp_h2_stream *stream)
 {
     resets++;
     __real_wp_h2_stream_reset(stream);
+}
+
+enum wp_peer_verdict
+__wrap_wp_h2_stream_count(struct wp_h2_stream *stream)
+{
+    return verdict != WP_PEER_ADMITTED ? verdict
+                                       : __real_wp_h2_stream_count(stream);
 }
 
 size_t
@@ -108,6 +119,7 @@ begin(void **state)
     started = NULL;
     set_to_ns = 0;
     cancels = resets = 0;
+    verdict = WP_PEER_ADMITTED;
     ended[0] = '\0';
     return 0;
 }
@@ -293,6 +305,156 @@ test_a_last_message_that_is_not_taken(void **state)
     assert_int_equal(cancels, 0);
 }
 
+/* Whoever finds no room is told which, and when to come again. Its answer has
+ * its time as any other. */
+static void
+test_a_call_that_finds_no_room(void **state)
+{
+    static const struct {
+        enum wp_peer_verdict verdict;
+        const char *text;
+    } rows[] = {
+        {WP_PEER_OVER_ALL, "RESOURCE_EXHAUSTED: too many calls in progress "
+                           "(setting calls_max); "},
+        {WP_PEER_OVER_ITS_BOUND,
+         "RESOURCE_EXHAUSTED: too many calls of one peer in progress (of "
+         "calls_max a part is left to others); "},
+    };
+    struct wp_rpc_stats stats;
+
+    (void)state;
+    for (uint32_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        uint8_t bytes[512];
+        size_t len = wp_grpc_rig_head(bytes, 1 + 2 * i, "/test.Clock/Unary");
+
+        ended[0] = '\0';
+        verdict = rows[i].verdict;
+        assert_true(wp_grpc_rig_feed(server, conn, bytes, len));
+        assert_int_equal(server->threads[0].n_waiting, 1);
+        watched = WP_CONTAINER_OF(server->threads[0].waiting.next,
+                                  struct wp_rpc_call, waiting);
+        len = wp_grpc_rig_frame(bytes, 0, 1, 1 + 2 * i, "\0\0\0\0\0", 5);
+        assert_true(wp_grpc_rig_feed(server, conn, bytes, len));
+        assert_string_equal(ended, rows[i].text);
+        assert_true(watched->retry_after_ns == 100 * WP_NS_PER_MS);
+        assert_null(started);
+        wp_rpc_server_stats(server, &stats);
+        assert_int_equal(stats.calls_started, 0);
+        assert_int_equal(stats.calls_refused, i + 1);
+        assert_int_equal(stats.calls_in_flight, 0);
+        assert_int_equal(server->threads[0].n_waiting, 0);
+    }
+}
+
+/* Its timer runs without being asked for: from its head on, and again for its
+ * answer. */
+static void
+test_a_call_has_a_clock(void **state)
+{
+    struct wp_rpc_call *call = open_call("/test.Clock/Unary");
+    struct timeval at;
+    struct timeval now;
+
+    (void)state;
+    assert_true(event_pending(&call->timer, EV_TIMEOUT, &at));
+    assert_int_equal(evutil_gettimeofday(&now, NULL), 0);
+    assert_in_range(at.tv_sec - now.tv_sec, 0, 11);
+    assert_ptr_equal(call->fresh.next, &call->fresh);
+    send_message("\0\0\0\0\0", 5);
+    watched = call;
+    memset(started->ops->reserve(started, 3), 'r', 3);
+    started->ops->finish(started, WP_OK, NULL, 0);
+    assert_true(set_to_ns == 0);
+    wp_grpc_rig_run(server);
+    assert_true(set_to_ns == 30000 * WP_NS_PER_MS);
+    assert_int_equal(resets, 0);
+}
+
+/* The span of a call begins with its head and ends with its answer. */
+static void
+test_a_call_that_is_traced(void **state)
+{
+    const struct wp_trace_context client = {
+        .sampled = true, .trace_id = "a trace of them", .span_id = "a span"};
+    struct wp_tracer *tracer = wp_tracer_create(8);
+    struct wp_rpc_call *call = open_call("/test.Clock/Unary");
+    struct wp_span span;
+
+    (void)state;
+    assert_non_null(tracer);
+    wp_trace_begin(&call->base.trace, tracer, &client, mono.now_mono_ns - 5);
+    send_message("\0\0\0\0\0", 5);
+    wp_clock_manual_advance(&mono, 3 * WP_NS_PER_MS);
+    assert_false(wp_tracer_take(tracer, &span));
+    started->ops->finish(started, WP_ABORTED, NULL, 0);
+    wp_grpc_rig_run(server);
+    assert_true(wp_tracer_take(tracer, &span));
+    assert_string_equal(span.name, "test.Clock/Unary");
+    assert_int_equal(span.kind, WP_SPAN_SERVER);
+    assert_true(span.is_rpc);
+    assert_int_equal(span.status, WP_ABORTED);
+    assert_true(span.end_ns - span.begin_ns == 3 * WP_NS_PER_MS + 5);
+    assert_true(span.end_ns == mono.now_mono_ns);
+    assert_memory_equal(span.trace_id, client.trace_id, sizeof span.trace_id);
+    assert_memory_equal(span.parent_id, client.span_id, sizeof span.parent_id);
+    assert_null(span.served);
+    assert_string_equal(span.claim, "");
+    assert_false(wp_tracer_take(tracer, &span));
+    wp_tracer_destroy(tracer);
+}
+
+/* Whatever the one before it in its place has left. */
+static void
+test_a_call_begins_anew(void **state)
+{
+    const struct wp_identity who = {.name = "who"};
+    const struct wp_trace_context trace = {.sampled = false};
+    struct wp_rpc_call *call = open_call("/test.Clock/Unary");
+
+    (void)state;
+    wp_list_remove(&call->waiting);
+    server->threads[0].n_waiting--;
+    atomic_store(&server->threads[0].in_flight, 0);
+    assert_non_null(wp_arena_alloc(&call->base.arena, 1000));
+    call->base.served = 3;
+    call->base.cancelled = call->base.writable = call->base.ended =
+        on_cancelled;
+    call->base.received = hold_start;
+    call->base.state = call;
+    call->base.service = call;
+    call->base.trace.tracer = (struct wp_tracer *)1;
+    call->method = 1;
+    call->details[0] = 'x';
+    call->late = call->started = call->ended = call->closed = true;
+    call->piece_out = call->finish_due = call->done = call->compressed = true;
+    call->broken = WP_INTERNAL;
+    call->prefix_len = 3;
+    atomic_store(&call->flags, 7);
+    wp_rpc_call_open(call, 0, &who, -1, &trace);
+    assert_int_equal(call->base.served, 0);
+    assert_null(call->base.cancelled);
+    assert_null(call->base.writable);
+    assert_null(call->base.ended);
+    assert_null(call->base.received);
+    assert_null(call->base.state);
+    assert_null(call->base.service);
+    assert_null(call->base.trace.tracer);
+    assert_non_null(wp_arena_alloc(&call->base.arena, WP_CALL_ARENA_SIZE));
+    assert_int_equal(call->method, 0);
+    assert_string_equal(call->details, "");
+    assert_false(call->late || call->started || call->ended || call->closed);
+    assert_false(call->piece_out || call->finish_due || call->done ||
+                 call->compressed);
+    assert_int_equal(call->broken, WP_OK);
+    assert_int_equal(call->prefix_len, 0);
+    assert_int_equal(atomic_load(&call->flags), 0);
+    assert_true(call->opened_ns == mono.now_mono_ns);
+    assert_int_equal(server->threads[0].in_flight, 1);
+    assert_int_equal(server->threads[0].n_waiting, 1);
+    assert_ptr_equal(server->threads[0].waiting.next, &call->waiting);
+    assert_ptr_equal(server->threads[0].fresh.next, &call->fresh);
+}
+
 /* Nobody names a deadline: a unary call has the setting's, a stream a year. */
 static void
 test_deadlines_by_themselves(void **state)
@@ -335,6 +497,10 @@ main(void)
         TEST(test_a_method_that_ends_in_time),
         TEST(test_an_answer_that_is_not_taken),
         TEST(test_a_last_message_that_is_not_taken),
+        TEST(test_a_call_that_finds_no_room),
+        TEST(test_a_call_has_a_clock),
+        TEST(test_a_call_that_is_traced),
+        TEST(test_a_call_begins_anew),
         TEST(test_deadlines_by_themselves),
     };
 
