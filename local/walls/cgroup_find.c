@@ -129,7 +129,6 @@ own_dir(const char *mountinfo, const char *self, const char *given,
     char root[256];
     char path[256];
     const char *below = path;
-    int n;
 
     if (!find_mount(mountinfo, controller, point, root) ||
         !(given[0] != '\0' ? wp_str_copy(wp_str_from(given), path, sizeof path)
@@ -142,9 +141,9 @@ own_dir(const char *mountinfo, const char *self, const char *given,
 
         below = strncmp(path, root, len) == 0 ? path + len : "/";
     }
-    n = snprintf(out, WP_CGROUP_PATH_MAX, "%s%s", point,
-                 strcmp(below, "/") == 0 ? "" : below);
-    return n > 0 && n < WP_CGROUP_PATH_MAX;
+    (void)snprintf(out, WP_CGROUP_PATH_MAX, "%s%s", point,
+                   strcmp(below, "/") == 0 ? "" : below); /* There is room. */
+    return true;
 }
 
 static void
@@ -302,16 +301,19 @@ leave_inner_group(struct wp_cgroups *groups, const char *own, bool is_given)
 {
     char leaf[WP_CGROUP_PATH_MAX];
     char type[64];
+    bool fits;
 
     if (!wp_cgroup_get(own, "cgroup.type", type, sizeof type)) {
         return true;
     }
-    if (!wp_cgroup_path(leaf, own, WP_CGROUP_LEAF) ||
-        !wp_cgroup_dir_make(leaf) ||
+    fits = wp_cgroup_path(leaf, own, WP_CGROUP_LEAF);
+    if (!fits || !wp_cgroup_dir_make(leaf) ||
         !(is_given ? move_all(own, leaf) : move(getpid(), leaf))) {
         explain(groups, "cannot move to %s/" WP_CGROUP_LEAF ": %s", own,
                 strerror(errno));
-        (void)rmdir(leaf);
+        if (fits) {
+            (void)rmdir(leaf);
+        }
         return false;
     }
     groups->moved = !is_given;
