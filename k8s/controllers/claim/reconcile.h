@@ -266,6 +266,10 @@ void
 wp_claim_status_write_then(struct wp_claim_reconcile *reconcile,
                            void (*then)(struct wp_claim_reconcile *reconcile));
 
+/* Ends it until the claim is to be looked at again: after_ns, or when its time
+ * is over, or when its Sandbox is to get its next identity. */
+void wp_claim_reconcile_rest(struct wp_claim_reconcile *reconcile);
+
 /* --- bring.c --- */
 
 /* Its variables do not make it start cold: they are brought to a warm Sandbox,

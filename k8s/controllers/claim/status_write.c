@@ -108,12 +108,22 @@ next_look_ns(const struct wp_claim_reconcile *reconcile)
     return after;
 }
 
+void
+wp_claim_reconcile_rest(struct wp_claim_reconcile *reconcile)
+{
+    int64_t after = next_look_ns(reconcile);
+
+    if (after != WP_TIME_NEVER) {
+        wp_claim_reconcile_end(reconcile, WP_WORK_AFTER, after);
+    } else {
+        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
+    }
+}
+
 /* The status says what it is to say. */
 static void
 status_written(struct wp_claim_reconcile *reconcile)
 {
-    int64_t after;
-
     if (!wp_claim_reconcile_refresh(reconcile)) {
         return;
     }
@@ -122,13 +132,10 @@ status_written(struct wp_claim_reconcile *reconcile)
     } else {
         wp_claim_annotations_too_early(reconcile);
     }
-    after = next_look_ns(reconcile);
     if (reconcile->ends == WP_WORK_FAILED) {
         wp_claim_reconcile_end(reconcile, WP_WORK_FAILED, 0);
-    } else if (after != WP_TIME_NEVER) {
-        wp_claim_reconcile_end(reconcile, WP_WORK_AFTER, after);
     } else {
-        wp_claim_reconcile_end(reconcile, WP_WORK_OK, 0);
+        wp_claim_reconcile_rest(reconcile);
     }
 }
 

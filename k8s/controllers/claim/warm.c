@@ -139,8 +139,9 @@ say_refusal(struct wp_claim_reconcile *reconcile, const char *refusal)
 }
 
 /* It waits in the core's queue, which holds no worker: the reconcile ends, and
- * the answer begins another one. People are told once the wait is a long one,
- * or when it had a sandbox that is gone. */
+ * the answer begins another one, or the end of the claim's time does. People
+ * are told once the wait is a long one, or when it had a sandbox that is
+ * gone. */
 static void
 leave_waiting(struct wp_claim_reconcile *reconcile)
 {
@@ -163,7 +164,7 @@ leave_waiting(struct wp_claim_reconcile *reconcile)
     }
     wp_claim_annotations_observed(reconcile, false);
     reconcile->after_ns = cold ? WP_TIME_NEVER : left;
-    wp_claim_reconcile_end(reconcile, cold ? WP_WORK_OK : WP_WORK_AFTER, left);
+    wp_claim_reconcile_rest(reconcile);
 }
 
 /* The core has a lease for this claim that is of no use: its sandbox has died,

@@ -127,6 +127,33 @@ cold_after_the_grace(void **state)
     wp_claim_rig_fini(&rig);
 }
 
+/* Its time is over while it waits for a sandbox: that is told then, not when the
+ * grace is over. */
+static void
+a_claim_that_waits_ends_in_its_time(void **state)
+{
+    (void)state;
+    for (int cold = 0; cold < 2; cold++) {
+        wp_claim_rig_init(&rig);
+        rig.parts.config.cold_start = cold;
+        rig.parts.config.cold_grace_ns = 600 * S;
+        wp_claim_rig_start(&rig, 1);
+        wp_claim_rig_claim(&rig, "a", NULL);
+        wp_claim_rig_claim(&rig, "b",
+                           "\"lifecycle\":{\"shutdownTime\":"
+                           "\"2026-01-01T00:00:05Z\",\"shutdownPolicy\":"
+                           "\"Retain\"}");
+        assert_int_equal(wp_claim_rig_stats(&rig).waiting, 1);
+        wp_claim_rig_advance(&rig, 4800 * MS);
+        assert_string_equal(wp_claim_rig_ready(&rig, "b", "reason"), "");
+        wp_claim_rig_advance(&rig, 100 * MS);
+        assert_string_equal(wp_claim_rig_ready(&rig, "b", "reason"),
+                            "ClaimExpired");
+        assert_int_equal(wp_claim_rig_stats(&rig).waiting, 0);
+        wp_claim_rig_fini(&rig);
+    }
+}
+
 static void
 claim_many(uint32_t first, uint32_t n)
 {
@@ -673,6 +700,7 @@ main(void)
         cmocka_unit_test(answer_survives_a_full_channel),
         cmocka_unit_test(waiters_are_served_in_order),
         cmocka_unit_test(cold_after_the_grace),
+        cmocka_unit_test(a_claim_that_waits_ends_in_its_time),
         cmocka_unit_test(cold_at_once_when_refill_is_slow),
         cmocka_unit_test(waits_for_what_comes_soon),
         cmocka_unit_test(late_refill_costs_the_grace),
