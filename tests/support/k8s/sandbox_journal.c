@@ -1,6 +1,7 @@
 #include "tests/support/k8s/sandbox_journal.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "k8s/api/api.h"
 #include "k8s/watch/store.h"
@@ -8,6 +9,14 @@
 #include "tests/support/base/journal.h"
 
 static uint32_t calls_left; /* Until the one from which on it is heard. */
+
+static bool with_bodies;
+
+void
+sandbox_journal_bodies(bool on)
+{
+    with_bodies = on;
+}
 
 void
 sandbox_journal_from(uint32_t call)
@@ -95,6 +104,18 @@ called(const char *verb, const struct wp_api_target *target)
     journal_line();
 }
 
+static void
+brought(const json_t *body)
+{
+    char *text = with_bodies ? json_dumps(body, JSON_COMPACT) : NULL;
+
+    if (text != NULL) {
+        journal("    %s", text);
+        journal_line();
+    }
+    free(text);
+}
+
 void __real_wp_api_get(struct wp_api *api, const struct wp_api_target *target,
                        wp_api_done *done, void *ctx);
 void __wrap_wp_api_get(struct wp_api *api, const struct wp_api_target *target,
@@ -129,6 +150,7 @@ __wrap_wp_api_post(struct wp_api *api, const struct wp_api_target *target,
                    json_t *body, wp_api_done *done, void *ctx)
 {
     called("POST", target);
+    brought(body);
     __real_wp_api_post(api, target, body, done, ctx);
 }
 
@@ -137,6 +159,7 @@ __wrap_wp_api_patch(struct wp_api *api, const struct wp_api_target *target,
                     json_t *body, wp_api_done *done, void *ctx)
 {
     called("PATCH", target);
+    brought(body);
     __real_wp_api_patch(api, target, body, done, ctx);
 }
 
