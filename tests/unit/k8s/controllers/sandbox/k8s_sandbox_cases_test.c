@@ -13,6 +13,7 @@
 
 #include "k8s/objects/names.h"
 #include "tests/support/base/journal.h"
+#include "tests/support/k8s/k8s_text.h"
 #include "tests/support/k8s/sandbox_journal.h"
 #include "tests/support/k8s/sandbox_rig.h"
 
@@ -249,6 +250,101 @@ several_are_odd(void **state)
     journal_compare(WP_TEST_FOLDER "/k8s_sandbox_cases_odd.txt");
 }
 
+/* Something between us and the server's store puts out what we put in: that is
+ * not fought for. */
+static void
+what_the_server_changes_stays(void **state)
+{
+    static const struct {
+        enum wp_verb verb;
+        enum wp_kind kind;
+        struct some some;
+        const char *answer;
+    } rows[] = {
+        {WP_VERB_POST,
+         WP_KIND_POD,
+         {"a new Pod", NULL, NULL},
+         CHILD("s", OWNED ",'resourceVersion':'900'")},
+        {WP_VERB_PATCH,
+         WP_KIND_POD,
+         {"a Pod", CHILD("s", OWNED), NULL},
+         CHILD("s", OWNED ",'resourceVersion':'900'")},
+        {WP_VERB_POST,
+         WP_KIND_SERVICE,
+         {"a new Service", NULL, NULL},
+         CHILD("s", OWNED ",'resourceVersion':'900'")},
+        {WP_VERB_PATCH,
+         WP_KIND_SERVICE,
+         {"a Service", CHILD("s", OWNED), NULL},
+         CHILD("s", OWNED ",'resourceVersion':'900'")},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        const struct wp_kind_info *info = wp_kind_info(rows[i].kind);
+        json_t *answer = wp_test_json(rows[i].answer);
+
+        (void)json_object_set_new(answer, "apiVersion",
+                                  json_string(info->api_version));
+        (void)json_object_set_new(answer, "kind", json_string(info->kind));
+        journal("# %s", rows[i].some.name);
+        journal_line();
+        begin(rows[i].kind, &rows[i].some, NAMED("s"), "'service':true");
+        wp_recorder_hold(rig.api, true);
+        wp_recorder_plan(rig.api,
+                         &(struct wp_recorder_fault){.verb = rows[i].verb,
+                                                     .kind = rows[i].kind,
+                                                     .status = WP_OK,
+                                                     .object = answer,
+                                                     .effect = true});
+        wp_sandbox_controller_ops.activate(rig.controller);
+        sandbox_rig_settle(&rig);
+        shows();
+        sandbox_rig_fini(&rig);
+        json_decref(answer);
+    }
+    journal_compare(WP_TEST_FOLDER "/k8s_sandbox_cases_stays.txt");
+}
+
+/* That there are several Pods is told once, however often it is looked at. */
+static void
+several_pods_are_told_once(void **state)
+{
+    static const struct some two = {"", CHILD("s", OWNED), CHILD("t", OWNED)};
+
+    (void)state;
+    begin(WP_KIND_POD, &two, NAMED("s"), "");
+    wp_sandbox_controller_ops.activate(rig.controller);
+    sandbox_rig_settle(&rig);
+    for (int i = 0; i < 2; i++) {
+        say(" a quarter of an hour later");
+        sandbox_rig_pass(&rig, 900000);
+        sandbox_rig_merge(&rig, WP_KIND_POD, "t",
+                          i == 0 ? "{'metadata':{'labels':{'a':'1'}}}"
+                                 : "{'metadata':{'labels':{'a':'2'}}}");
+    }
+    shows();
+    sandbox_rig_fini(&rig);
+    journal_compare(WP_TEST_FOLDER "/k8s_sandbox_cases_told.txt");
+}
+
+/* By when a status is written is forgotten with its sandbox. */
+static void
+a_time_ends_with_its_sandbox(void **state)
+{
+    (void)state;
+    begin(WP_KIND_POD, &pods[0], NAMED("s"), "");
+    wp_sandbox_controller_ops.activate(rig.controller);
+    sandbox_rig_settle(&rig);
+    sandbox_rig_pass(&rig, 400);
+    say(" it goes, and comes again");
+    wp_recorder_remove(rig.api, WP_KIND_SANDBOX, "n", "s");
+    sandbox_rig_settle(&rig);
+    sandbox_rig_sandbox(&rig, NAMED("s") ",'resourceVersion':'900'", "");
+    sandbox_rig_fini(&rig);
+    journal_compare(WP_TEST_FOLDER "/k8s_sandbox_cases_again.txt");
+}
+
 /* Its time comes while a call is under way: it is looked at again at once. */
 static void
 its_time_comes_meanwhile(void **state)
@@ -290,6 +386,9 @@ main(void)
         cmocka_unit_test(each_claim),
         cmocka_unit_test(several_are_odd),
         cmocka_unit_test(its_time_comes_meanwhile),
+        cmocka_unit_test(what_the_server_changes_stays),
+        cmocka_unit_test(several_pods_are_told_once),
+        cmocka_unit_test(a_time_ends_with_its_sandbox),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -218,6 +218,70 @@ volumes(void **state)
     json_decref(json);
 }
 
+/* What is no spec, or none at all, is an empty one. */
+static void
+no_spec(void **state)
+{
+    static const char *const templates[] = {"", "'spec':7", "'spec':[]",
+                                            "'spec':{}"};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(templates); i++) {
+        char text[512];
+        json_t *json;
+        json_t *made;
+        struct wp_object *sandbox;
+
+        sandbox_text(text, sizeof text, "'labels':{}", templates[i]);
+        json = json_of(text);
+        sandbox =
+            object_of(WP_KIND_SANDBOX,
+                      "{'metadata':{'name':'s','namespace':'n','uid':'su'}}");
+        made = wp_sandbox_pod_build(sandbox, json, "0a1b2c3d");
+        assert_json(json_incref(json_object_get(made, "spec")), "{}");
+        json_decref(made);
+        wp_object_unref(sandbox);
+        json_decref(json);
+    }
+}
+
+/* The longest name of a volume claim, and one more. */
+static void
+volume_names(void **state)
+{
+    static const size_t lens[] = {
+        1, WP_VOLUME_CLAIM_NAME_MAX - 3, WP_VOLUME_CLAIM_NAME_MAX - 2,
+        WP_VOLUME_CLAIM_NAME_MAX - 1, WP_VOLUME_CLAIM_NAME_MAX + 9};
+    struct wp_object *sandbox =
+        object_of(WP_KIND_SANDBOX,
+                  "{'metadata':{'name':'s','namespace':'n','uid':'su'}}");
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(lens); i++) {
+        char given[WP_VOLUME_CLAIM_NAME_MAX + 10];
+        char want[WP_VOLUME_CLAIM_NAME_MAX + 16];
+        char name[WP_VOLUME_CLAIM_NAME_MAX + 1];
+        json_t *json;
+        json_t *volumes;
+        bool fits = lens[i] + 2 <= WP_VOLUME_CLAIM_NAME_MAX;
+
+        memset(given, 'x', lens[i]);
+        given[lens[i]] = '\0';
+        json = json_pack("{s:{s:[{s:{s:s}}]}}", "spec", "volumeClaimTemplates",
+                         "metadata", "name", given);
+        assert_int_equal(wp_sandbox_volume_name(sandbox, json, 0, name), fits);
+        (void)snprintf(want, sizeof want, "%s-s", given);
+        if (fits) {
+            assert_string_equal(name, want);
+        }
+        volumes = wp_sandbox_volumes(sandbox, json);
+        assert_int_equal(json_array_size(volumes), fits ? 1 : 0);
+        json_decref(volumes);
+        json_decref(json);
+    }
+    wp_object_unref(sandbox);
+}
+
 static const struct follow_row {
     const char *name;
     const char *metadata;     /* Of the sandbox. */
@@ -358,6 +422,7 @@ main(void)
         cmocka_unit_test(pool_pod),   cmocka_unit_test(user_pod),
         cmocka_unit_test(leased_pod), cmocka_unit_test(tokens),
         cmocka_unit_test(volumes),    cmocka_unit_test(follow),
+        cmocka_unit_test(no_spec),    cmocka_unit_test(volume_names),
         cmocka_unit_test(ownership),
     };
 

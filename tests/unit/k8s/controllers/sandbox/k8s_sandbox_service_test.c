@@ -71,6 +71,46 @@ static const struct port_row {
      "'containers':[],'initContainers':[{'restartPolicy':'Always','ports':"
      "[{'containerPort':5}]},{'ports':[{'containerPort':6}]}]",
      "[" PORT("p-5-tcp", "TCP", "5") "]"},
+    {"the same port of several protocols, by name",
+     "'containers':[{'ports':[{'containerPort':80,'protocol':'UDP'},"
+     "{'containerPort':80,'protocol':'SCTP'},{'containerPort':79},"
+     "{'containerPort':80}]}]",
+     "[" PORT("p-79-tcp", "TCP", "79") "," PORT(
+         "p-80-sctp", "SCTP", "80") "," PORT("p-80-tcp", "TCP",
+                                             "80") "," PORT("p-80-udp", "UDP",
+                                                            "80") "]"},
+    {"letters at the ends of the alphabet, and what is beside them",
+     "'containers':[{'ports':[{'containerPort':1,'protocol':'@AZ[az`{'}]}]",
+     "[" PORT("p-1-@az[az`{", "@AZ[az`{", "1") "]"},
+    {"fifteen letters of a protocol are its name",
+     "'containers':[{'ports':[{'containerPort':1,'protocol':'ABCDEFGHIJKLMNO'},"
+     "{'containerPort':2,'protocol':'ABCDEFGHIJKLMNOP'},"
+     "{'containerPort':3,'protocol':'ABCDEFGHIJKLMNOPQ'}]}]",
+     "[" PORT("p-1-abcdefghijklmno", "ABCDEFGHIJKLMNO", "1") "," PORT(
+         "p-2-abcdefghijklmno", "ABCDEFGHIJKLMNOP",
+         "2") "," PORT("p-3-abcdefghijklmno", "ABCDEFGHIJKLMNOPQ", "3") "]"},
+    {"more than eight, and more than sixteen",
+     "'containers':[{'ports':[{'containerPort':17},{'containerPort':16},"
+     "{'containerPort':15},{'containerPort':14},{'containerPort':13},"
+     "{'containerPort':12},{'containerPort':11},{'containerPort':10},"
+     "{'containerPort':9}]},{'ports':[{'containerPort':8},"
+     "{'containerPort':7},{'containerPort':6},{'containerPort':5},"
+     "{'containerPort':4},{'containerPort':3},{'containerPort':2},"
+     "{'containerPort':1}]}]",
+     "[" PORT("p-1-tcp", "TCP", "1") "," PORT(
+         "p-2-tcp",
+         "TCP", "2") "," PORT("p-3-tcp", "TCP",
+                              "3") "," PORT("p-4-tcp", "TCP",
+                                            "4") "," PORT("p-5-tcp",
+                                                          "TCP", "5") "," PORT("p-6-"
+                                                                               "tcp",
+                                                                               "TCP", "6") "," PORT("p-7-tcp", "TCP", "7") "," PORT("p-8-tcp", "TCP", "8") "," PORT("p-9-tcp", "TCP", "9") "," PORT("p-10-tcp", "TCP", "10") "," PORT("p-11-tcp", "TCP", "11") "," PORT("p-12-tcp", "TCP", "12") "," PORT("p-13-tcp", "TCP", "13") "," PORT("p-14-tcp",
+                                                                                                                                                                                                                                                                                                                                            "TCP",
+                                                                                                                                                                                                                                                                                                                                            "14") "," PORT("p-15-tcp", "TCP", "15") "," PORT("p-16-tcp",
+                                                                                                                                                                                                                                                                                                                                                                                             "TCP",
+                                                                                                                                                                                                                                                                                                                                                                                             "16") "," PORT("p-17-tcp",
+                                                                                                                                                                                                                                                                                                                                                                                                            "TCP",
+                                                                                                                                                                                                                                                                                                                                                                                                            "17") "]"},
     {"nonsense is passed over",
      "'containers':[{'ports':[{'containerPort':'x'},{}]},7]", "null"},
 };
@@ -118,6 +158,48 @@ static const struct drift_row {
      "{'metadata':{" LABELS "},'spec':{" SELECTOR
      ",'ports':[" PORT("p-6-tcp", "TCP", "6") "]}}",
      false, NULL},
+    {"only the label", "{'metadata':{},'spec':{" SELECTOR "}}", false,
+     "{'metadata':{" LABELS "}}"},
+    {"another label",
+     "{'metadata':{'labels':{'agents.x-k8s.io/sandbox-name-hash':'x'}},"
+     "'spec':{" SELECTOR "}}",
+     false, "{'metadata':{" LABELS "}}"},
+    {"only a stranger in the selector",
+     "{'metadata':{" LABELS "},'spec':{'selector':{'app':'x',"
+     "'agents.x-k8s.io/sandbox-name-hash':'0a1b2c3d'}}}",
+     false, "{'metadata':{},'spec':{'selector':{'app':null}}}"},
+    {"another hash in the selector",
+     "{'metadata':{" LABELS "},'spec':{'selector':{"
+     "'agents.x-k8s.io/sandbox-name-hash':'x'}}}",
+     false, "{'metadata':{},'spec':{" SELECTOR "}}"},
+    {"no ports", "{'metadata':{" LABELS "},'spec':{" SELECTOR "}}", true,
+     "{'metadata':{},'spec':{'ports':[" PORT("p-5-tcp", "TCP", "5") "]}}"},
+    {"one port more",
+     "{'metadata':{" LABELS "},'spec':{" SELECTOR ",'ports':[" PORT(
+         "p-5-tcp", "TCP", "5") "," PORT("p-6-tcp", "TCP", "6") "]}}",
+     true,
+     "{'metadata':{},'spec':{'ports':[" PORT("p-5-tcp", "TCP", "5") "]}}"},
+    {"a port of another name",
+     "{'metadata':{" LABELS "},'spec':{" SELECTOR
+     ",'ports':[" PORT("x", "TCP", "5") "]}}",
+     true,
+     "{'metadata':{},'spec':{'ports':[" PORT("p-5-tcp", "TCP", "5") "]}}"},
+    {"a port of another protocol",
+     "{'metadata':{" LABELS "},'spec':{" SELECTOR
+     ",'ports':[" PORT("p-5-tcp", "UDP", "5") "]}}",
+     true,
+     "{'metadata':{},'spec':{'ports':[" PORT("p-5-tcp", "TCP", "5") "]}}"},
+    {"a port that leads to another",
+     "{'metadata':{" LABELS "},'spec':{" SELECTOR
+     ",'ports':[{'name':'p-5-tcp','protocol':'TCP','port':5,"
+     "'targetPort':6}]}}",
+     true,
+     "{'metadata':{},'spec':{'ports':[" PORT("p-5-tcp", "TCP", "5") "]}}"},
+    {"a port with more to it",
+     "{'metadata':{" LABELS "},'spec':{" SELECTOR
+     ",'ports':[{'name':'p-5-tcp','protocol':'TCP','port':5,"
+     "'targetPort':5,'nodePort':7}]}}",
+     true, NULL},
 };
 
 static void

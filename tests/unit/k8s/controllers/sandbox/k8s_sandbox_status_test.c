@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "k8s/objects/view.h"
 #include "k8s/objects/condition.h"
 #include "k8s/objects/json.h"
 #include "k8s/controllers/sandbox/expiry.h"
@@ -588,7 +589,7 @@ expiry_time(void **state)
     struct wp_object *never = sandbox_of("");
     struct wp_object *timed =
         sandbox_of("'shutdownTime':'2026-01-01T00:00:02Z'");
-    struct wp_object *far = sandbox_of("'shutdownTime':'9999-01-01T00:00:00Z'");
+    struct wp_object *far = sandbox_of("'shutdownTime':'2300-01-01T00:00:00Z'");
 
     (void)state;
     assert_int_equal(wp_sandbox_expires_in_ns(never, NOW_NS), -1);
@@ -597,7 +598,15 @@ expiry_time(void **state)
                      0);
     assert_int_equal(wp_sandbox_expires_in_ns(timed, NOW_NS + 9 * WP_NS_PER_S),
                      0);
-    assert_true(wp_sandbox_expires_in_ns(far, NOW_NS) > WP_NS_PER_S);
+    assert_int_equal(wp_sandbox_expires_in_ns(far, 0), WP_TIME_NEVER);
+    for (int64_t more = -1; more <= 1; more++) {
+        int64_t at_ms = wp_sandbox_view(far)->shutdown_wall_ms;
+        int64_t left_ms = WP_TIME_NEVER / WP_NS_PER_MS + more;
+        int64_t wall_ns = (at_ms - left_ms) * WP_NS_PER_MS;
+
+        assert_int_equal(wp_sandbox_expires_in_ns(far, wall_ns),
+                         more < 0 ? left_ms * WP_NS_PER_MS : WP_TIME_NEVER);
+    }
     assert_false(wp_sandbox_marked_expired(never));
     wp_object_unref(never);
     wp_object_unref(timed);
