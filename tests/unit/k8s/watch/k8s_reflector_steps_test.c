@@ -16,176 +16,12 @@
 #include "k8s/watch/reflector_impl.h"
 #include "tests/support/base/heard.h"
 #include "tests/support/base/journal.h"
-#include "tests/support/pool/manual_clock.h"
+#include "tests/support/k8s/reflector_world.h"
 
 #define S WP_NS_PER_S
 #define HALF_S (WP_NS_PER_S / 2)
 
-static struct {
-    struct event_base *base;
-    struct wp_clock_manual clock;
-    struct wp_store *store;
-    struct wp_reflector *reflector;
-    struct wp_reflector_config config;
-    struct event *timer;
-    /* The list under way, and the stream. */
-    wp_api_done *done;
-    void *ctx;
-    struct wp_http_stream_config stream;
-    bool streaming;
-    bool answered;
-    bool draws_most;   /* Of what may be drawn; else nothing. */
-    bool no_path;      /* A watch has none. */
-    bool no_stream;    /* None can be opened. */
-    uint32_t memory;   /* This allocation from now on fails; 0: none. */
-    uint32_t realloc_; /* The same. */
-} rig;
-
 static struct heard heard;
-
-/* --- What lies below --- */
-
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__real_realloc(void *ptr, size_t size);
-void *__wrap_realloc(void *ptr, size_t size);
-struct event *__real_event_new(struct event_base *base, evutil_socket_t fd,
-                               short what, event_callback_fn run, void *ctx);
-struct event *__wrap_event_new(struct event_base *base, evutil_socket_t fd,
-                               short what, event_callback_fn run, void *ctx);
-int __real_event_add(struct event *event, const struct timeval *tv);
-int __wrap_event_add(struct event *event, const struct timeval *tv);
-int __real_event_del(struct event *event);
-int __wrap_event_del(struct event *event);
-uint64_t __wrap_wp_rng_below(struct wp_rng *rng, uint64_t bound);
-
-void *
-__wrap_calloc(size_t n, size_t size)
-{
-    return rig.memory != 0 && --rig.memory == 0 ? NULL : __real_calloc(n, size);
-}
-
-void *
-__wrap_realloc(void *ptr, size_t size)
-{
-    return rig.realloc_ != 0 && --rig.realloc_ == 0 ? NULL
-                                                    : __real_realloc(ptr, size);
-}
-
-struct event *
-__wrap_event_new(struct event_base *base, evutil_socket_t fd, short what,
-                 event_callback_fn run, void *ctx)
-{
-    return rig.memory != 0 && --rig.memory == 0
-               ? NULL
-               : __real_event_new(base, fd, what, run, ctx);
-}
-
-int
-__wrap_event_add(struct event *event, const struct timeval *tv)
-{
-    rig.timer = event;
-    journal("  timer %ld.%06ld", (long)tv->tv_sec, (long)tv->tv_usec);
-    journal_line();
-    return __real_event_add(event, &(struct timeval){3600, 0});
-}
-
-int
-__wrap_event_del(struct event *event)
-{
-    journal("  no timer");
-    journal_line();
-    return __real_event_del(event);
-}
-
-uint64_t
-__wrap_wp_rng_below(struct wp_rng *rng, uint64_t bound)
-{
-    (void)rng;
-    journal("  draws below %" PRIu64, bound);
-    journal_line();
-    return rig.draws_most ? bound - 1 : 0;
-}
-
-static void
-target_is(const struct wp_api_target *target)
-{
-    journal("kind %d ns %s name %d priority %d", (int)target->kind,
-            target->ns != NULL ? target->ns : "-", target->name != NULL,
-            (int)target->priority);
-}
-
-void
-wp_api_list(struct wp_api *api, const struct wp_api_target *target,
-            const struct wp_api_query *query, wp_api_done *done, void *ctx)
-{
-    assert_ptr_equal(api, rig.config.api);
-    assert_null(rig.done);
-    journal("  LIST ");
-    target_is(target);
-    journal(" labels %s cont %.20s limit %u version %d",
-            query->label_selector != NULL ? query->label_selector : "-",
-            query->cont != NULL ? query->cont : "-", query->limit,
-            query->resource_version != NULL);
-    journal_line();
-    rig.done = done;
-    rig.ctx = ctx;
-}
-
-bool
-wp_api_watch_path(const struct wp_api_target *target,
-                  const struct wp_api_query *query, char out[WP_HTTP_PATH_MAX])
-{
-    journal("  WATCH ");
-    target_is(target);
-    journal(" labels %s version %.20s seconds %u",
-            query->label_selector != NULL ? query->label_selector : "-",
-            query->resource_version, query->timeout_s);
-    journal_line();
-    (void)strcpy(out, "/the/path");
-    return !rig.no_path;
-}
-
-struct wp_http *
-wp_api_http(const struct wp_api *api)
-{
-    assert_ptr_equal(api, rig.config.api);
-    return (struct wp_http *)(void *)&rig.clock;
-}
-
-struct wp_http_stream *
-wp_http_stream_open(struct wp_http *http,
-                    const struct wp_http_stream_config *config)
-{
-    assert_ptr_equal(http, &rig.clock);
-    assert_false(rig.streaming);
-    journal("  open %s idle %" PRId64, config->path, config->idle_timeout_ns);
-    journal_line();
-    if (rig.no_stream) {
-        return NULL;
-    }
-    rig.stream = *config;
-    rig.streaming = true;
-    rig.answered = false;
-    return (struct wp_http_stream *)(void *)&rig.stream;
-}
-
-void
-wp_http_stream_close(struct wp_http_stream *closed)
-{
-    assert_ptr_equal(closed, &rig.stream);
-    assert_true(rig.streaming);
-    journal("  close");
-    journal_line();
-    rig.streaming = false;
-}
-
-bool
-wp_http_stream_answered(const struct wp_http_stream *asked)
-{
-    assert_ptr_equal(asked, &rig.stream);
-    return rig.answered;
-}
 
 /* --- What it tells --- */
 
@@ -199,14 +35,14 @@ say(const char *what)
 static void
 on_synced(void *ctx)
 {
-    assert_ptr_equal(ctx, &rig);
+    assert_ptr_equal(ctx, &world);
     say("  synced");
 }
 
 static void
 on_refused(void *ctx, int code, const char *message)
 {
-    assert_ptr_equal(ctx, &rig);
+    assert_ptr_equal(ctx, &world);
     journal("  refused %d '%s'", code, message);
     journal_line();
 }
@@ -214,14 +50,14 @@ on_refused(void *ctx, int code, const char *message)
 static void
 on_went_back(void *ctx)
 {
-    assert_ptr_equal(ctx, &rig);
+    assert_ptr_equal(ctx, &world);
     say("  went back");
 }
 
 static void
 on_doubt(void *ctx, bool doubtful)
 {
-    assert_ptr_equal(ctx, &rig);
+    assert_ptr_equal(ctx, &world);
     journal("  doubt %d", doubtful);
     journal_line();
 }
@@ -240,16 +76,16 @@ shows(void)
 {
     struct wp_reflector_stats stats;
 
-    if (rig.reflector == NULL) {
+    if (world.reflector == NULL) {
         return;
     }
-    wp_reflector_stats(rig.reflector, &stats);
+    wp_reflector_stats(world.reflector, &stats);
     journal("  = lists %" PRIu64 " watches %" PRIu64 " probes %" PRIu64
             " events %" PRIu64 " bookmarks %" PRIu64 " gone %" PRIu64
             " stalled %" PRIu64 " broken %" PRIu64 ":",
             stats.lists, stats.watches, stats.probes, stats.events,
             stats.bookmarks, stats.gone, stats.stalled, stats.broken);
-    wp_store_walk(rig.store, show_object, NULL);
+    wp_store_walk(world.store, show_object, NULL);
     journal_line();
 }
 
@@ -279,10 +115,10 @@ later(int64_t ns)
 {
     journal("after %" PRId64 " ns", ns);
     journal_line();
-    wp_clock_manual_advance(&rig.clock, ns);
+    wp_clock_manual_advance(&world.clock, ns);
     hear();
-    event_active(rig.timer, EV_TIMEOUT, 1);
-    assert_int_not_equal(event_base_loop(rig.base, EVLOOP_NONBLOCK), -1);
+    event_active(world.timer, EV_TIMEOUT, 1);
+    assert_int_not_equal(event_base_loop(world.base, EVLOOP_NONBLOCK), -1);
     heard_that();
 }
 
@@ -291,18 +127,18 @@ passes(int64_t ns)
 {
     journal("passes %" PRId64 " ns", ns);
     journal_line();
-    wp_clock_manual_advance(&rig.clock, ns);
+    wp_clock_manual_advance(&world.clock, ns);
 }
 
 static void
 answer(const struct wp_api_result *result)
 {
-    wp_api_done *done = rig.done;
+    wp_api_done *done = world.done;
 
     assert_non_null(done);
-    rig.done = NULL;
+    world.done = NULL;
     hear();
-    done(rig.ctx, result);
+    done(world.ctx, result);
     heard_that();
 }
 
@@ -360,9 +196,9 @@ says(const char *line)
 
     journal("says %.200s", line);
     journal_line();
-    rig.answered = true;
+    world.answered = true;
     hear();
-    more = rig.stream.on_bytes(rig.stream.ctx, wp_str_from(line));
+    more = world.stream.on_bytes(world.stream.ctx, wp_str_from(line));
     heard_that();
     say(more ? "  go on" : "  no more");
 }
@@ -377,10 +213,10 @@ static void
 ends_after(enum wp_status status, int code, int64_t retry_after_ns,
            const char *error)
 {
-    struct wp_http_stream_config ended = rig.stream;
+    struct wp_http_stream_config ended = world.stream;
 
-    assert_true(rig.streaming);
-    rig.streaming = false;
+    assert_true(world.streaming);
+    world.streaming = false;
     journal("ends %s %d", wp_status_name(status), code);
     journal_line();
     hear();
@@ -403,7 +239,7 @@ went_back(void)
 {
     say("another found that it went back");
     hear();
-    wp_reflector_went_back(rig.reflector);
+    wp_reflector_went_back(world.reflector);
     heard_that();
 }
 
@@ -411,8 +247,8 @@ static void
 stop(void)
 {
     say("stop");
-    wp_reflector_stop(rig.reflector);
-    rig.reflector = NULL;
+    wp_reflector_stop(world.reflector);
+    world.reflector = NULL;
 }
 
 /* Nobody hears of what ends now. */
@@ -420,29 +256,29 @@ static void
 end(void)
 {
     stop();
-    if (rig.done != NULL) {
+    if (world.done != NULL) {
         fails(WP_CANCELLED, 0);
     }
-    assert_false(rig.streaming);
-    wp_store_destroy(rig.store);
-    event_base_free(rig.base);
+    assert_false(world.streaming);
+    wp_store_destroy(world.store);
+    event_base_free(world.base);
 }
 
 static void
 begin(const char *what)
 {
-    memset(&rig, 0, sizeof rig);
-    rig.base = event_base_new();
-    assert_non_null(rig.base);
-    rig.store = wp_store_create(WP_KIND_POD, NULL);
-    assert_non_null(rig.store);
-    wp_clock_manual_init(&rig.clock, 1000 * S, 86400 * S);
-    rig.draws_most = true;
-    rig.config = (struct wp_reflector_config){
-        .base = rig.base,
-        .clock = &rig.clock.clock,
-        .api = (struct wp_api *)(void *)&rig,
-        .store = rig.store,
+    memset(&world, 0, sizeof world);
+    world.base = event_base_new();
+    assert_non_null(world.base);
+    world.store = wp_store_create(WP_KIND_POD, NULL);
+    assert_non_null(world.store);
+    wp_clock_manual_init(&world.clock, 1000 * S, 86400 * S);
+    world.draws_most = true;
+    world.config = (struct wp_reflector_config){
+        .base = world.base,
+        .clock = &world.clock.clock,
+        .api = (struct wp_api *)(void *)&world,
+        .store = world.store,
         .kind = WP_KIND_POD,
         .ns = "team",
         .label_selector = "a=b",
@@ -451,7 +287,7 @@ begin(const char *what)
         .on_refused = on_refused,
         .on_went_back = on_went_back,
         .on_doubt = on_doubt,
-        .ctx = &rig,
+        .ctx = &world,
     };
     say(what);
 }
@@ -459,8 +295,8 @@ begin(const char *what)
 static void
 start(void)
 {
-    rig.reflector = wp_reflector_start(&rig.config);
-    assert_non_null(rig.reflector);
+    world.reflector = wp_reflector_start(&world.config);
+    assert_non_null(world.reflector);
 }
 
 /* It watches from there. */
@@ -484,19 +320,19 @@ lists_and_watches(void)
     page("5", "next", "a");
     page("6", "more", "b");
     page("7", "", "c");
-    rig.draws_most = false;
+    world.draws_most = false;
     later(0);
     ends(WP_OK, 200);
     later(0);
     end();
     begin("# without namespace, label and listeners, as told");
-    rig.config.ns = NULL;
-    rig.config.label_selector = NULL;
-    rig.config.on_refused = NULL;
-    rig.config.on_went_back = NULL;
-    rig.config.on_doubt = NULL;
-    rig.config.page_limit = 9;
-    rig.config.idle_timeout_ns = 3 * S;
+    world.config.ns = NULL;
+    world.config.label_selector = NULL;
+    world.config.on_refused = NULL;
+    world.config.on_went_back = NULL;
+    world.config.on_doubt = NULL;
+    world.config.page_limit = 9;
+    world.config.idle_timeout_ns = 3 * S;
     start();
     later(0);
     fails(WP_NOT_FOUND, 404);
@@ -520,7 +356,7 @@ pauses(void)
         later(0);
         fails(WP_UNAVAILABLE, 0);
     }
-    rig.draws_most = false;
+    world.draws_most = false;
     later(0);
     refused(WP_UNAVAILABLE, 503, -1, NULL);
     later(0);
@@ -544,7 +380,7 @@ pauses(void)
     ends(WP_OK, 500);
     later(0);
     says(BOOKMARK("8"));
-    rig.draws_most = true;
+    world.draws_most = true;
     ends_after(WP_OK, 200, 7 * S, NULL);
     later(7 * S);
     ends(WP_OK, 429);
@@ -575,7 +411,7 @@ static void
 pages_shrink(void)
 {
     begin("# pages shrink");
-    rig.config.page_limit = 9;
+    world.config.page_limit = 9;
     start();
     later(0);
     fails(WP_UNKNOWN_OUTCOME, 500);
@@ -600,7 +436,7 @@ pages_shrink(void)
     later(0);
     end();
     begin("# one at a time already");
-    rig.config.page_limit = 1;
+    world.config.page_limit = 1;
     start();
     later(0);
     fails(WP_UNKNOWN_OUTCOME, 200);
@@ -848,7 +684,7 @@ takes_events(void)
     written = pod("w", "13");
     object = wp_object_create(WP_KIND_POD, written, NULL);
     assert_non_null(object);
-    wp_store_learn(rig.store, object);
+    wp_store_learn(world.store, object);
     json_decref(written);
     says(CHANGE("ADDED", "w", "12"));
     says(CHANGE("MODIFIED", "w", "13"));
@@ -903,7 +739,7 @@ says_what_ends_it(void)
     begin("# no memory for an event");
     watch("7");
     passes(S);
-    rig.realloc_ = 1;
+    world.realloc_ = 1;
     says("{\"type\"");
     ends(WP_CANCELLED, 200);
     later(0);
@@ -1001,13 +837,13 @@ static void
 cannot_begin(void)
 {
     begin("# has no path");
-    rig.no_path = true;
+    world.no_path = true;
     watch("7");
-    rig.no_path = false;
+    world.no_path = false;
     later(0);
     end();
     begin("# has no stream");
-    rig.no_stream = true;
+    world.no_stream = true;
     watch("7");
     later(0);
     end();
@@ -1029,15 +865,15 @@ stands_still(void)
     watch("7");
     ends(WP_OK, 200);
     later(0);
-    rig.answered = true;
+    world.answered = true;
     later(S - 1);
-    rig.answered = false;
+    world.answered = false;
     later(1);
-    rig.answered = true;
+    world.answered = true;
     later(0);
     end();
     begin("# has one second");
-    rig.config.idle_timeout_ns = S;
+    world.config.idle_timeout_ns = S;
     watch("7");
     ends(WP_OK, 200);
     later(0);
@@ -1045,7 +881,7 @@ stands_still(void)
     later(HALF_S);
     end();
     begin("# has a little more than a second");
-    rig.config.idle_timeout_ns = S + 1000;
+    world.config.idle_timeout_ns = S + 1000;
     watch("7");
     ends(WP_OK, 200);
     later(0);
@@ -1097,12 +933,12 @@ no_memory(void **state)
     (void)state;
     for (uint32_t n = 1; n <= 2; n++) {
         begin("# no memory");
-        rig.memory = n;
-        assert_null(wp_reflector_start(&rig.config));
-        assert_int_equal(rig.memory, 0);
+        world.memory = n;
+        assert_null(wp_reflector_start(&world.config));
+        assert_int_equal(world.memory, 0);
         wp_reflector_stop(NULL);
-        wp_store_destroy(rig.store);
-        event_base_free(rig.base);
+        wp_store_destroy(world.store);
+        event_base_free(world.base);
         journal_is("# no memory\n");
     }
 }
