@@ -488,14 +488,13 @@ push(struct reader *reader, json_t *node)
     return true;
 }
 
-/* The key of the next member, and its colon. skipped: it was left out, and its
- * value with it. */
+/* The key of the next member, and its colon. Sets skipped when it was left
+ * out, and its value with it. */
 static bool
 read_key(struct reader *reader, bool *skipped)
 {
     struct text key = {{NULL, 0}, true};
 
-    *skipped = false;
     if (peek(reader) != '"') {
         return fail(reader, "no key");
     }

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -18,21 +20,80 @@
 static uint32_t memory; /* This allocation from now on fails; 0: none. */
 static uint32_t memory_jansson;
 
+static bool reading;
+static uint32_t live; /* Of what the reader has allocated. */
+
+enum {
+    FENCE = 16, /* Before and behind what is given. */
+};
+
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
+void __real_free(void *ptr);
+void __wrap_free(void *ptr);
 void *__real_realloc(void *ptr, size_t size);
 void *__wrap_realloc(void *ptr, size_t size);
 
+/* Nothing may be written behind it. */
 void *
 __wrap_malloc(size_t size)
 {
-    return memory != 0 && --memory == 0 ? NULL : __real_malloc(size);
+    unsigned char *given;
+
+    if (!reading) {
+        return __real_malloc(size);
+    }
+    if (memory != 0 && --memory == 0) {
+        return NULL;
+    }
+    given = __real_malloc(FENCE + size + FENCE);
+    assert_non_null(given);
+    memcpy(given, &size, sizeof size);
+    memset(given + FENCE + size, 0xa5, FENCE);
+    live++;
+    return given + FENCE;
+}
+
+static size_t
+given_size(const unsigned char *given)
+{
+    size_t size;
+
+    memcpy(&size, given - FENCE, sizeof size);
+    for (int i = 0; i < FENCE; i++) {
+        assert_int_equal(given[size + (size_t)i], 0xa5);
+    }
+    return size;
+}
+
+void
+__wrap_free(void *ptr)
+{
+    if (!reading) {
+        __real_free(ptr);
+    } else if (ptr != NULL) {
+        (void)given_size(ptr);
+        live--;
+        __real_free((unsigned char *)ptr - FENCE);
+    }
 }
 
 void *
 __wrap_realloc(void *ptr, size_t size)
 {
-    return memory != 0 && --memory == 0 ? NULL : __real_realloc(ptr, size);
+    unsigned char *grown;
+
+    if (!reading) {
+        return __real_realloc(ptr, size);
+    }
+    grown = __wrap_malloc(size);
+    if (grown != NULL && ptr != NULL) {
+        size_t before = given_size(ptr);
+
+        memcpy(grown, ptr, before < size ? before : size);
+        __wrap_free(ptr);
+    }
+    return grown;
 }
 
 static void *
@@ -40,6 +101,18 @@ jansson_malloc(size_t size)
 {
     return memory_jansson != 0 && --memory_jansson == 0 ? NULL
                                                         : __real_malloc(size);
+}
+
+static json_t *
+read_watched(struct wp_str text, struct wp_err *err)
+{
+    json_t *json;
+
+    reading = true;
+    json = wp_json_read(text, err);
+    reading = false;
+    assert_int_equal(live, 0);
+    return json;
 }
 
 static const char *const texts[] = {
@@ -67,6 +140,10 @@ static const char *const texts[] = {
     "\"\\x\"",
     "\"\\ud800\\u0041\"",
     "\"\\udc00\"",
+    "\"\\udfff\"",
+    "\"\\ud7ff\\ue000\"",
+    "\"\\n\xff\"",
+    "{\"\\n\xff\":1}",
     "\"\\ud800a\\u0041\"",
     "\"\\ud800\\n\"",
     "1e999",
@@ -88,7 +165,7 @@ static char *
 made_of(struct wp_str text)
 {
     struct wp_err err = {.msg = ""};
-    json_t *json = wp_json_read(text, &err);
+    json_t *json = read_watched(text, &err);
     char *shown;
 
     if (json != NULL) {
@@ -105,18 +182,33 @@ made_of(struct wp_str text)
     return shown;
 }
 
+/* The same where nothing behind its end can be read. */
+static char *
+made_at_the_end(const char *text, size_t len)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *room = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *shown;
+
+    assert_true(room != MAP_FAILED);
+    assert_int_equal(mprotect(room + page, page, PROT_NONE), 0);
+    memcpy(room + page - len, text, len);
+    shown = made_of((struct wp_str){room + page - len, len});
+    assert_int_equal(munmap(room, 2 * page), 0);
+    return shown;
+}
+
 /* The same, whatever follows. */
 static char *
 made_of_any(const char *text, size_t len)
 {
-    static const char follows[] = "\"-5.eE+ }],:[{\\u0nl\n";
+    static const char follows[] = "\0\"-5.eE+ }],:[{\\u0nl\n";
     char room[1024];
-    char *first;
+    char *first = made_at_the_end(text, len);
 
     assert_true(len + 32 <= sizeof room);
-    memset(room, 0, sizeof room);
     memcpy(room, text, len);
-    first = made_of((struct wp_str){room, len});
     for (size_t i = 0; i < sizeof follows - 1; i++) {
         char *other;
 
@@ -159,7 +251,7 @@ each_text_and_each_beginning(void **state)
 static void
 same_as_jansson(const char *text)
 {
-    json_t *ours = wp_json_read(wp_str_from(text), NULL);
+    json_t *ours = read_watched(wp_str_from(text), NULL);
     json_t *theirs = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 
     if (ours == NULL ? theirs != NULL : !json_equal(ours, theirs)) {
@@ -199,7 +291,7 @@ every_escape(void **state)
             if (strchr(hex, c) != NULL) {
                 same_as_jansson(text);
             } else {
-                assert_null(wp_json_read(wp_str_from(text), NULL));
+                assert_null(read_watched(wp_str_from(text), NULL));
             }
         }
         (void)snprintf(text, sizeof text, "\"\\%c1234\"", c);
@@ -230,7 +322,7 @@ how_deep_metadata_lie(void **state)
         for (int i = 0; i < depth; i++) {
             (void)strcat(text, "}");
         }
-        json = wp_json_read(wp_str_from(text), NULL);
+        json = read_watched(wp_str_from(text), NULL);
         at = json;
         for (int i = 0; i < depth; i++) {
             at = json_object_get(at, "in");
@@ -243,59 +335,71 @@ how_deep_metadata_lie(void **state)
     }
 }
 
-/* Whichever allocation fails, the text is refused in these words, and all that
- * was made of it goes. */
+/* Its number is too long for the stack. */
+static const char rich[] =
+    "{\"a\\n\":[\"b\\t\",\"c\",1.5],\"d\":{\"e\":true,\"\xe2\x82\xac\":"
+    "\"\xe2\x82\xac\\n\"},\"f\":"
+    "1234567890123456789012345678901234567890123456789012345678901234}";
+
+/* Whichever allocation fails, the text is refused, and all that was made of it
+ * goes. */
 static void
 no_memory_anywhere(void **state)
 {
-    /* Its number is too long for the stack. */
-    static const char text[] =
-        "{\"a\\n\":[\"b\\t\",\"c\",1.5],\"d\":{\"e\":true,\"\xe2\x82\xac\":"
-        "\"\xe2\x82\xac\\n\"},\"f\":"
-        "1234567890123456789012345678901234567890123456789012345678901234}";
-    struct wp_err err;
-    json_t *json;
-    uint32_t ours = 0;
-    uint32_t theirs = 0;
+    static const char *const expected[] = {
+        "RESOURCE_EXHAUSTED: no JSON: no memory near byte 6",
+        "RESOURCE_EXHAUSTED: no JSON: no memory near byte 13",
+        "RESOURCE_EXHAUSTED: no JSON: no memory near byte 50",
+        "RESOURCE_EXHAUSTED: no JSON: no memory near byte 56",
+    };
 
     (void)state;
-    for (;; ours++) {
-        err = (struct wp_err){.msg = ""};
-        memory = ours + 1;
-        json = wp_json_read(WP_STR(text), &err);
-        if (memory != 0) {
-            break;
+    for (uint32_t n = 0; n <= WP_ARRAY_LEN(expected); n++) {
+        char *made;
+
+        memory = n + 1;
+        made = made_of(WP_STR(rich));
+        if (n < WP_ARRAY_LEN(expected)) {
+            assert_int_equal(memory, 0);
+            assert_string_equal(made, expected[n]);
+        } else {
+            assert_int_equal(memory, 1);
+            memory = 0;
+            assert_int_equal(made[0], '{');
         }
-        assert_null(json);
-        assert_int_equal(err.status, WP_RESOURCE_EXHAUSTED);
-        assert_non_null(strstr(err.msg, "no JSON: no memory near byte "));
+        free(made);
     }
-    memory = 0;
-    assert_non_null(json);
-    json_decref(json);
-    /* Three texts with escapes and one number. */
-    assert_int_equal(ours, 4);
-    json_set_alloc_funcs(jansson_malloc, free);
-    for (;; theirs++) {
+}
+
+/* The same of jansson's, which does not say why it could not take a text or a
+ * key. */
+static void
+no_memory_for_values(void **state)
+{
+    uint32_t n = 0;
+    struct wp_err err;
+    json_t *json;
+
+    (void)state;
+    json_set_alloc_funcs(jansson_malloc, __real_free);
+    for (;; n++) {
         err = (struct wp_err){.msg = ""};
-        memory_jansson = theirs + 1;
-        json = wp_json_read(WP_STR(text), &err);
+        memory_jansson = n + 1;
+        json = read_watched(WP_STR(rich), &err);
         if (memory_jansson != 0) {
             break;
         }
         assert_null(json);
-        assert_non_null(strstr(err.msg, "near byte "));
-        /* jansson does not say why it could not take a text or a key. */
         assert_true(err.status == WP_RESOURCE_EXHAUSTED
-                        ? strstr(err.msg, "no JSON: no memory ") != NULL
+                        ? strstr(err.msg, "no JSON: no memory near") != NULL
                         : err.status == WP_INVALID_ARGUMENT &&
                               strstr(err.msg, "UTF-8") != NULL);
     }
     memory_jansson = 0;
     assert_non_null(json);
     json_decref(json);
-    json_set_alloc_funcs(malloc, free);
-    assert_in_range(theirs, 10, 100);
+    json_set_alloc_funcs(__real_malloc, __real_free);
+    assert_in_range(n, 10, 100);
 }
 
 int
@@ -306,6 +410,7 @@ main(void)
         cmocka_unit_test(every_escape),
         cmocka_unit_test(how_deep_metadata_lie),
         cmocka_unit_test(no_memory_anywhere),
+        cmocka_unit_test(no_memory_for_values),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

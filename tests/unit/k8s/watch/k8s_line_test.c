@@ -150,6 +150,105 @@ memory(void **state)
     free(seen);
 }
 
+static uint32_t fails; /* This realloc from now on fails; 0: none. */
+
+void *__real_realloc(void *ptr, size_t size);
+void *__wrap_realloc(void *ptr, size_t size);
+
+void *
+__wrap_realloc(void *ptr, size_t size)
+{
+    return fails != 0 && --fails == 0 ? NULL : __real_realloc(ptr, size);
+}
+
+/* Goal: the room is the next power of two, from 4096 bytes, and more than 64
+ * KiB are not kept. */
+static void
+room(void **state)
+{
+    static const struct {
+        size_t len;
+        size_t cap;
+        size_t kept;
+    } rows[] = {
+        {1, 4096, 4096},    {4095, 4096, 4096},    {4096, 4096, 4096},
+        {4097, 8192, 8192}, {65536, 65536, 65536}, {65537, 131072, 0},
+    };
+    static char text[65537];
+    struct wp_line line;
+
+    (void)state;
+    memset(text, 'x', sizeof text);
+    wp_line_init(&line, sizeof text);
+    assert_int_equal(line.cap, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (size_t first = 0; first <= 1; first++) {
+            assert_int_equal(
+                wp_line_feed(&line, (struct wp_str){text, first}, NULL, NULL),
+                WP_LINE_OK);
+            assert_int_equal(
+                wp_line_feed(&line,
+                             (struct wp_str){text + first, rows[i].len - first},
+                             NULL, NULL),
+                WP_LINE_OK);
+            assert_int_equal(line.len, rows[i].len);
+            assert_int_equal(line.cap, rows[i].cap);
+            assert_memory_equal(line.buf, text, line.len);
+            wp_line_reset(&line);
+            assert_int_equal(line.len, 0);
+            assert_int_equal(line.cap, rows[i].kept);
+            assert_int_equal(line.buf == NULL, rows[i].kept == 0);
+            wp_line_fini(&line);
+            assert_null(line.buf);
+            assert_int_equal(line.cap, 0);
+            assert_int_equal(line.len_max, sizeof text);
+        }
+    }
+}
+
+/* Goal: without memory nothing is given, and what is kept stays. */
+static void
+no_memory(void **state)
+{
+    static char text[5000];
+    struct seen *seen = calloc(1, sizeof *seen);
+    struct wp_line line;
+
+    (void)state;
+    assert_non_null(seen);
+    memset(text, 'x', sizeof text);
+    wp_line_init(&line, sizeof text);
+    fails = 1;
+    assert_int_equal(wp_line_feed(&line, WP_STR("ab"), see, seen),
+                     WP_LINE_NO_MEMORY);
+    assert_int_equal(line.len, 0);
+    assert_int_equal(line.cap, 0);
+    assert_int_equal(wp_line_feed(&line, WP_STR("ab"), see, seen), WP_LINE_OK);
+    fails = 1;
+    assert_int_equal(
+        wp_line_feed(&line, (struct wp_str){text, 4095}, see, seen),
+        WP_LINE_NO_MEMORY);
+    assert_int_equal(fails, 0);
+    assert_int_equal(line.len, 2);
+    assert_int_equal(line.cap, 4096);
+    /* What fits needs no more. */
+    fails = 1;
+    assert_int_equal(
+        wp_line_feed(&line, (struct wp_str){text, 4094}, see, seen),
+        WP_LINE_OK);
+    text[0] = 'y';
+    text[1] = '\n';
+    assert_int_equal(wp_line_feed(&line, (struct wp_str){text, 2}, see, seen),
+                     WP_LINE_NO_MEMORY);
+    assert_int_equal(seen->lines, 0);
+    assert_int_equal(wp_line_feed(&line, (struct wp_str){text, 2}, see, seen),
+                     WP_LINE_OK);
+    assert_int_equal(seen->lines, 1);
+    assert_int_equal(seen->longest, 4097);
+    wp_line_fini(&line);
+    free(seen);
+}
+
 /* Goal: random texts, cut at random, give what a plain split gives. */
 static void
 random_cuts(void **state)
@@ -198,7 +297,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cuts),        cmocka_unit_test(bound),
         cmocka_unit_test(stop),        cmocka_unit_test(memory),
-        cmocka_unit_test(random_cuts),
+        cmocka_unit_test(random_cuts), cmocka_unit_test(room),
+        cmocka_unit_test(no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
