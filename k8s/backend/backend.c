@@ -386,7 +386,7 @@ wp_cluster_backend_destroy(struct wp_cluster_backend *backend)
     if (backend == NULL) {
         return;
     }
-    if (backend->fresh != NULL) {
+    if (backend->fresh != NULL && backend->records != NULL) {
         wp_backend_drop_sweep(backend);
     }
     wp_fresh_list_destroy(backend->fresh);
