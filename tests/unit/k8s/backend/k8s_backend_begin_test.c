@@ -156,6 +156,29 @@ what_is_under_way_counts_no_more(void **state)
     COMPARE("begin_ends.txt");
 }
 
+/* What was counted in an earlier term says nothing of this one. */
+static void
+a_count_of_an_earlier_term_ends_nothing(void **state)
+{
+    (void)state;
+    begin();
+    backend->doubtful = true;
+    step("a doubt is over");
+    wp_cluster_backend_doubt(backend, false);
+    show("s");
+    control();
+    deactivate("it leads no more");
+    activate("it leads again");
+    cluster();
+    list_is_there();
+    control();
+    cluster();
+    control();
+    cluster();
+    end();
+    COMPARE("begin_counts.txt");
+}
+
 static bool has;
 
 static bool
@@ -344,6 +367,8 @@ the_counts_are_told_whole(void **state)
                                                        .orphans = 6,
                                                        .refused = 7,
                                                        .conflicts = 8};
+    __real_wp_work_add(backend->queue, "ns", "a", false);
+    __real_wp_work_add(backend->queue, "ns", "b", false);
     memset(&out, 0xff, sizeof out);
     wp_cluster_backend_stats(backend, &out);
     assert_int_equal(out.known, 1);
@@ -355,7 +380,7 @@ the_counts_are_told_whole(void **state)
     assert_int_equal(out.orphans, 6);
     assert_int_equal(out.refused, 7);
     assert_int_equal(out.conflicts, 8);
-    assert_int_equal(out.queue.waiting, 0);
+    assert_int_equal(out.queue.waiting, 2);
     assert_int_equal(out.queue.begun, 0);
     assert_int_equal(out.queue.failed, 0);
     end();
@@ -368,6 +393,7 @@ main(void)
         cmocka_unit_test(what_there_is_is_asked_of_the_core),
         cmocka_unit_test(orders_of_before_come_to_nothing),
         cmocka_unit_test(what_is_under_way_counts_no_more),
+        cmocka_unit_test(a_count_of_an_earlier_term_ends_nothing),
         cmocka_unit_test(records_are_waited_for),
         cmocka_unit_test(each_term_asks_anew),
         cmocka_unit_test(after_a_doubt_all_is_counted),

@@ -34,6 +34,15 @@ static const struct shape {
     {"without its label", "01", OWNER("SandboxWarmPool", "p", "p-uid"), READY},
     {"of nobody", "01", "", READY},
     {"another", "02", POOLED, READY},
+    {"at no address", "01", POOLED,
+     STATUS(
+         "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'",
+         CONDITION("Ready", "True", "R"))},
+    {"with much to say", "01", POOLED,
+     STATUS("", "{'type':'Ready','status':'False','reason':'R','message':"
+                "'1234567890123456789012345678901234567890123456789012345678901"
+                "23456789012345'}")},
 };
 enum {
     AS_NOTHING,
@@ -49,6 +58,8 @@ enum {
     AS_NO_LABEL,
     AS_NOBODYS,
     AS_ANOTHER,
+    AS_BAD_ADDRESS,
+    AS_WORDY,
 };
 
 static void
@@ -176,6 +187,10 @@ static const struct variant {
      .later_ns = 50 * S - 1},
     {.what = "too late",
      .shape = AS_WARMING,
+     .flags = {.phase = WP_SANDBOX_WARMING},
+     .later_ns = 50 * S},
+    {.what = "too late, and why at length",
+     .shape = AS_WORDY,
      .flags = {.phase = WP_SANDBOX_WARMING},
      .later_ns = 50 * S},
     {.what = "too late on no node",

@@ -250,6 +250,8 @@ FAKE(void, wp_pools_lose_unseen, struct wp_pools *pools)
 
 /* --- The queue, the channel, the list --- */
 
+void __real_wp_work_add(struct wp_work_queue *queue, const char *ns,
+                        const char *name, bool first);
 FAKE(void, wp_work_add, struct wp_work_queue *queue, const char *ns,
      const char *name, bool first)
 {
@@ -445,6 +447,8 @@ begin(void)
     backend = wp_cluster_backend_create(&parts, &err);
     assert_non_null(backend);
     assert_ptr_equal(parts.refs, backend->refs);
+    assert_int_equal(atomic_load(&backend->binds), 0);
+    assert_false(atomic_load(&backend->binds_open));
     parts.active = true;
 }
 
@@ -464,9 +468,13 @@ drop_sent(void)
 static inline void
 end(void)
 {
+    size_t len;
+
     wp_api_destroy(parts.api);
     drop_sent();
+    len = golden.len;
     wp_cluster_backend_destroy(backend);
+    assert_string_equal(golden.text + len, " no list no timer");
     assert_null(parts.refs);
     backend = NULL;
     for (size_t i = 0; i < WP_KIND_COUNT; i++) {
