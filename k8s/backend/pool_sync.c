@@ -149,10 +149,9 @@ send_pool(struct wp_pool_sync *sync, const struct wp_object *pool)
     /* A template whose name does not fit here is only not shown by name. */
     (void)!wp_str_copy(wp_str_from(view->template_name), spec->template_name,
                        sizeof spec->template_name);
-    spec->target =
-        (uint32_t)(view->replicas < 0               ? 0
-                   : view->replicas > WP_TARGET_MAX ? WP_TARGET_MAX
-                                                    : view->replicas);
+    /* A view has none below 0. */
+    spec->target = (uint32_t)(view->replicas < WP_TARGET_MAX ? view->replicas
+                                                             : WP_TARGET_MAX);
     spec->create_inflight_max = config->create_inflight_max;
     spec->ready_within_ns = config->ready_grace_ns;
     spec->cold_start = WP_COLD_NEVER;
