@@ -71,6 +71,21 @@ wp_trees_body_read(struct wp_trees_body *body, void *out, size_t cap)
     return (ssize_t)n;
 }
 
+/* --- The time that it has --- */
+
+static struct timeval within; /* The last that a timer was set for. */
+
+int __real_event_add(struct event *event, const struct timeval *after);
+int __wrap_event_add(struct event *event, const struct timeval *after);
+int
+__wrap_event_add(struct event *event, const struct timeval *after)
+{
+    if (after != NULL) {
+        within = *after;
+    }
+    return __real_event_add(event, after);
+}
+
 /* --- The world --- */
 
 static int
@@ -212,6 +227,9 @@ trees_go_before_the_parcel(void **state)
     asked.identity = "who";
     asked.trees = (const struct wp_bind_trees *)(const void *)&done;
     assert_non_null(start(&asked));
+    /* A millisecond for each 16 KiB of trees, besides. */
+    assert_int_equal(within.tv_sec, 60);
+    assert_int_equal(within.tv_usec, TREES_BYTES / 16384 * 1000);
     len = (size_t)snprintf(head, sizeof head,
                            "POST /v1/bind HTTP/1.1\r\n"
                            "Host: 127.0.0.1:%u\r\n"
@@ -248,6 +266,8 @@ an_identity_goes_alone(void **state)
     assert_int_equal(listen(listener, 1), 0);
     asked.identity = "who";
     assert_non_null(start(&asked));
+    assert_int_equal(within.tv_sec, 60);
+    assert_int_equal(within.tv_usec, 0);
     (void)snprintf(head, sizeof head,
                    "POST /v1/identity HTTP/1.1\r\n"
                    "Host: 127.0.0.1:%u\r\n"

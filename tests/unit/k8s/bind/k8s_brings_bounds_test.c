@@ -33,6 +33,7 @@ reads(json_t *annotations, json_t *env)
     }
     json_decref(json);
     err.msg[0] = '\0';
+    memset(&brings, 0xa5, sizeof brings); /* Nothing of before counts. */
     status = wp_claim_brings_read(claim, true, &brings, &err);
     wp_object_unref(claim);
     return status;
@@ -584,6 +585,24 @@ repositories_that_are_refused(void **state)
 
 /* --- Values --- */
 
+static size_t wiped; /* Bytes, in all. */
+
+void __wrap_explicit_bzero(void *at, size_t len);
+void
+__wrap_explicit_bzero(void *at, size_t len)
+{
+    memset(at, 0, len);
+    wiped += len;
+}
+
+void __wrap___explicit_bzero_chk(void *at, size_t len, size_t room);
+void
+__wrap___explicit_bzero_chk(void *at, size_t len, size_t room)
+{
+    assert_true(len <= room);
+    __wrap_explicit_bzero(at, len);
+}
+
 static json_t *
 secret_with(const char *coded)
 {
@@ -676,12 +695,75 @@ values_go_where_they_are_named(void **state)
     assert_int_equal(brings.secrets[1].value.len, 0);
     assert_true(wp_str_is(brings.secrets[2].value, "b"));
     assert_int_equal(brings.repositories[0].password.len, 0);
+    assert_string_equal(brings.repositories[0].ref.ptr, "");
+    assert_string_equal(brings.repositories[0].user.ptr, "");
+    assert_string_equal(brings.repositories[1].dir.ptr, "");
     assert_true(wp_str_is(brings.repositories[1].password, "abc"));
     assert_string_equal(wp_claim_brings_lacks(&brings), "s2");
     assert_int_equal(wp_claim_brings_take(&brings, "s2", object, &err), WP_OK);
     assert_null(wp_claim_brings_lacks(&brings));
     json_decref(object);
+    /* In the end nothing of them is left, nor of all that was read. */
+    wiped = 0;
     wp_claim_brings_fini(&brings);
+    assert_int_equal(wiped, 4 * (4 / 4 * 3 + 4));
+    for (size_t i = 0; i < sizeof brings; i++) {
+        assert_int_equal(((const char *)&brings)[i], 0);
+    }
+}
+
+/* A message names it whole, however long it is. */
+static void
+the_longest_name_is_said_whole(void **state)
+{
+    char text[512];
+    char says[512];
+
+    (void)state;
+    (void)snprintf(text, sizeof text, "{'%s': {'name': 's', 'key': 'k'}}",
+                   letters(WP_BINDING_NAME_MAX));
+    (void)snprintf(says, sizeof says,
+                   "secret '%s': key \"k\" of Secret \"s\": expected at most "
+                   "65536 bytes",
+                   letters(WP_BINDING_NAME_MAX));
+    assert_int_equal(takes_zeros(WP_ANNOTATION_CLAIM_SECRETS, text,
+                                 WP_BINDING_VALUE_MAX + 1),
+                     WP_FAILED_PRECONDITION);
+    assert_string_equal(err.msg, says);
+    wp_claim_brings_fini(&brings);
+}
+
+/* What is not said is said to be nothing, whatever was there before. */
+static void
+an_identity_may_say_no_time(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t ttl_ms;
+        bool read;
+    } rows[] = {
+        {"{'audience': 'a'}", 0, true},
+        {"{'audience': 'a', 'ttl': '1m'}", 60000, true},
+        {"{'audience': 'a', 'ttl': '24h'}", 86400000, true},
+        {"{'audience': 'a', 'ttl': '59999ms'}", 0, false},
+        {"{'audience': 'a', 'ttl': '86400001ms'}", 0, false},
+        {"{'audience': 'a', 'ttl': 60}", 0, false},
+        {"{'audience': 'a', 'ttl': 'soon'}", 0, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        json_t *identity = wp_test_json(rows[i].text);
+        struct wp_str audience = WP_STR("of before");
+        int64_t ttl_ms = 7;
+
+        assert_int_equal(
+            wp_claim_brings_read_identity(identity, &audience, &ttl_ms, &err),
+            rows[i].read ? WP_OK : WP_INVALID_ARGUMENT);
+        assert_true(wp_str_is(audience, "a"));
+        assert_int_equal(ttl_ms, rows[i].ttl_ms);
+        json_decref(identity);
+    }
 }
 
 static void
@@ -819,6 +901,8 @@ main(void)
         cmocka_unit_test(repositories_that_are_refused),
         cmocka_unit_test(values),
         cmocka_unit_test(values_go_where_they_are_named),
+        cmocka_unit_test(the_longest_name_is_said_whole),
+        cmocka_unit_test(an_identity_may_say_no_time),
         cmocka_unit_test(passwords),
         cmocka_unit_test(only_the_first_container_takes),
         cmocka_unit_test(any_annotation_brings_more),

@@ -21,6 +21,9 @@ enum {
 static struct {
     bool asks;     /* The judge. */
     bool no_cases; /* It lacks memory. */
+    bool no_fetcher;
+    bool no_judge;
+    int fetchers; /* That are there. */
     uint32_t n;
     struct wp_bind_tree trees[TREES_MAX];
     enum wp_status fetched;
@@ -35,6 +38,7 @@ static struct {
     uint32_t done;
     enum wp_status status;
     char reason[512];
+    struct wp_remote_rules rules; /* As they were last asked. */
 } world;
 
 /* --- Instead of what fetches and judges --- */
@@ -48,6 +52,10 @@ wp_fetcher_create(const struct wp_fetcher_config *config,
     assert_int_equal(config->cache_bytes_max, 12);
     assert_int_equal(config->cache_age_s, 13);
     assert_int_equal(config->timeout_ms, 14);
+    if (world.no_fetcher) {
+        return NULL;
+    }
+    world.fetchers++;
     return (struct wp_fetcher *)&world;
 }
 
@@ -55,6 +63,7 @@ void
 wp_fetcher_destroy(struct wp_fetcher *fetcher)
 {
     assert_ptr_equal(fetcher, &world);
+    world.fetchers--;
 }
 
 enum wp_status
@@ -62,13 +71,12 @@ wp_trust_judge_init(struct wp_trust_judge *judge, enum wp_trust_mode mode,
                     const char *files, struct wp_api *api, const char *ns,
                     struct wp_err *err)
 {
-    (void)err;
     assert_int_equal(mode, WP_TRUST_REPORT);
     assert_string_equal(files, "files");
     assert_string_equal(ns, "home");
     judge->mode = mode;
     judge->api = api;
-    return WP_OK;
+    return world.no_judge ? wp_err_set(err, WP_UNAVAILABLE, "no judge") : WP_OK;
 }
 
 bool
@@ -107,8 +115,8 @@ enum wp_status
 wp_bind_trees_check(const struct wp_remote_rules *rules,
                     const struct wp_binding *binding, struct wp_err *err)
 {
-    (void)rules;
     (void)err;
+    world.rules = *rules;
     return binding->n_repositories < 9 ? WP_OK : WP_FAILED_PRECONDITION;
 }
 
@@ -152,8 +160,8 @@ static struct wp_repositories *
 repositories(const char *socket)
 {
     const struct wp_cluster_git git = {
-        .remotes = "",
-        .remotes_denied = "",
+        .remotes = "a.example b.example",
+        .remotes_denied = "c.example",
         .fetch_socket = socket,
         .trust = WP_TRUST_REPORT,
         .trust_files = "files",
@@ -339,6 +347,10 @@ without_a_socket_none_may_be_brought(void **state)
 
     (void)state;
     assert_int_equal(wp_repositories_check(with, &binding, &err), WP_OK);
+    assert_int_equal(world.rules.n, 3);
+    assert_false(world.rules.rule[0].denies);
+    assert_false(world.rules.rule[1].denies);
+    assert_true(world.rules.rule[2].denies);
     assert_int_equal(wp_repositories_check(without, &binding, &err),
                      WP_FAILED_PRECONDITION);
     assert_string_equal(err.msg, "binding.repositories: the daemon has no "
@@ -352,6 +364,50 @@ without_a_socket_none_may_be_brought(void **state)
     wp_repositories_destroy(without);
 }
 
+/* What cannot be read, or had, makes none, and says why. */
+static void
+what_is_wrong_in_its_settings_is_said(void **state)
+{
+    static const struct {
+        const char *remotes;
+        const char *denied;
+        bool no_fetcher;
+        bool no_judge;
+        enum wp_status status;
+        const char *says; /* It begins so. */
+    } rows[] = {
+        {"a.example", "", true, false, WP_RESOURCE_EXHAUSTED, "no memory"},
+        {"a.example", "", false, true, WP_UNAVAILABLE, "no judge"},
+        {"http://", "", false, false, WP_INVALID_ARGUMENT, ""},
+        {"", "http://", false, false, WP_INVALID_ARGUMENT, ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        const struct wp_cluster_git git = {.remotes = rows[i].remotes,
+                                           .remotes_denied = rows[i].denied,
+                                           .fetch_socket = "socket",
+                                           .trust = WP_TRUST_REPORT,
+                                           .trust_files = "files",
+                                           .repository_bytes_max = 11,
+                                           .cache_bytes_max = 12,
+                                           .cache_age_s = 13,
+                                           .timeout_ms = 14};
+        struct wp_err err = {.msg = ""};
+
+        world.no_fetcher = rows[i].no_fetcher;
+        world.no_judge = rows[i].no_judge;
+        world.fetchers = 0;
+        assert_null(wp_repositories_create(
+            &(struct wp_repositories_config){.git = &git, .ns = "home"}, &err));
+        assert_int_equal(err.status, rows[i].status);
+        assert_memory_equal(err.msg, rows[i].says, strlen(rows[i].says));
+        assert_int_equal(world.fetchers, 0);
+    }
+    world.no_fetcher = world.no_judge = false;
+    wp_repositories_destroy(NULL);
+}
+
 int
 main(void)
 {
@@ -361,6 +417,7 @@ main(void)
         cmocka_unit_test(nothing_is_judged_of_what_is_not_here),
         cmocka_unit_test(cancelled_it_says_nothing),
         cmocka_unit_test(without_a_socket_none_may_be_brought),
+        cmocka_unit_test(what_is_wrong_in_its_settings_is_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

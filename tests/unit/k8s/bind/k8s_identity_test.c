@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "k8s/bind/identity.h"
+#include "tests/support/base/heard.h"
 #include "tests/support/pool/manual_clock.h"
 
 #define START_MS INT64_C(1700000000000)
@@ -128,6 +129,134 @@ a_failure_is_tried_again(void **state)
     assert_int_equal(renewals.failed_total, 4);
 }
 
+/* People hear of it, and again after ten seconds. */
+static void
+a_failure_is_said_now_and_then(void **state)
+{
+    static const struct {
+        int64_t at_ns;
+        bool said;
+    } rows[] = {
+        {WP_NS_PER_S, true},
+        {11 * WP_NS_PER_S - 1, false},
+        {11 * WP_NS_PER_S, true},
+        {21 * WP_NS_PER_S - 1, false},
+    };
+    static struct heard heard;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct wp_identity identity = {.until_wall_ms = START_MS};
+        char line[256] = "";
+
+        time_.now_mono_ns = rows[i].at_ns;
+        assert_true(wp_identity_renewal_begin(&renewals, &identity));
+        heard_begin(&heard);
+        wp_identity_not_renewed(&renewals, &identity, "n", "s", "it hangs");
+        if (rows[i].said) {
+            (void)snprintf(line, sizeof line,
+                           "WARN an identity was not renewed; it is tried "
+                           "again namespace=n sandbox=s reason=\"it hangs\" "
+                           "failed_total=%zu\n",
+                           i + 1);
+        }
+        assert_string_equal(heard_end(&heard), line);
+        assert_int_equal(identity.due_ns, rows[i].at_ns + 5 * WP_NS_PER_S);
+    }
+}
+
+/* What is left of its life, in steps of a fifth, from five seconds to five
+ * minutes. */
+static void
+a_failure_waits_for_a_fifth(void **state)
+{
+    static const struct {
+        int64_t left_ms;
+        int64_t pause_ms;
+    } rows[] = {
+        {24999, 5000}, {25000, 5000},     {25001, 5000},     {25005, 5001},
+        {30000, 6000}, {1499999, 299999}, {1500000, 300000}, {1500001, 300000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct wp_identity identity = {.until_wall_ms =
+                                           START_MS + rows[i].left_ms};
+
+        assert_true(wp_identity_renewal_begin(&renewals, &identity));
+        wp_identity_not_renewed(&renewals, &identity, "n", "s", "it hangs");
+        assert_int_equal(identity.due_ns - time_.now_mono_ns,
+                         rows[i].pause_ms * WP_NS_PER_MS);
+    }
+}
+
+/* Two fifths of its life, a second at least; looked at in five minutes. */
+static void
+it_is_due_to_the_millisecond(void **state)
+{
+    static const struct {
+        int64_t left_ms;
+        int64_t wait_ms;
+        int64_t look_ms;
+    } rows[] = {
+        {-1, 1000, 1000},         {2500, 1000, 1000},
+        {2503, 1001, 1001},       {100000, 40000, 40000},
+        {749999, 299999, 299999}, {750000, 300000, 300000},
+        {750003, 300001, 300000}, {3600000, 1440000, 300000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct wp_identity identity = {.due_ns = 0};
+
+        wp_identity_given(&identity, START_MS + rows[i].left_ms, &time_.clock);
+        assert_int_equal(identity.until_wall_ms, START_MS + rows[i].left_ms);
+        assert_int_equal(identity.offset_ns,
+                         wp_clock_wall_offset_ns(&time_.clock));
+        assert_int_equal(wp_identity_wait_ns(&identity, &time_.clock),
+                         rows[i].wait_ms * WP_NS_PER_MS);
+        assert_int_equal(wp_identity_look_ns(&identity, &time_.clock),
+                         rows[i].look_ms * WP_NS_PER_MS);
+        time_.now_mono_ns = identity.due_ns - 1;
+        time_.now_wall_ns = time_.now_mono_ns + identity.offset_ns;
+        assert_int_equal(wp_identity_wait_ns(&identity, &time_.clock), 1);
+        assert_false(wp_identity_renewal_begin(&renewals, &identity));
+        wp_clock_manual_advance(&time_, 1);
+        assert_int_equal(wp_identity_wait_ns(&identity, &time_.clock), 0);
+        (void)set_up(NULL);
+    }
+}
+
+/* Ten seconds are a drift; more is another time. */
+static void
+a_clock_that_drifts_was_not_set(void **state)
+{
+    static const struct {
+        int64_t by_ns;
+        bool set;
+    } rows[] = {
+        {10 * WP_NS_PER_S, false},
+        {10 * WP_NS_PER_S + 1, true},
+        {-10 * WP_NS_PER_S, false},
+        {-10 * WP_NS_PER_S - 1, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct wp_identity identity = {.due_ns = 0};
+
+        wp_identity_given(&identity, START_MS + 100000, &time_.clock);
+        time_.now_wall_ns += rows[i].by_ns;
+        assert_int_equal(wp_identity_wait_ns(&identity, &time_.clock),
+                         rows[i].set ? 0 : 40 * WP_NS_PER_S);
+        /* Of none that was given the clock says nothing. */
+        identity = (struct wp_identity){.due_ns = 2 * WP_NS_PER_S};
+        assert_int_equal(wp_identity_wait_ns(&identity, &time_.clock),
+                         WP_NS_PER_S);
+        (void)set_up(NULL);
+    }
+}
+
 int
 main(void)
 {
@@ -136,6 +265,10 @@ main(void)
         cmocka_unit_test_setup(due_when_the_clock_is_set, set_up),
         cmocka_unit_test_setup(not_too_many_at_once, set_up),
         cmocka_unit_test_setup(a_failure_is_tried_again, set_up),
+        cmocka_unit_test_setup(a_failure_is_said_now_and_then, set_up),
+        cmocka_unit_test_setup(a_failure_waits_for_a_fifth, set_up),
+        cmocka_unit_test_setup(it_is_due_to_the_millisecond, set_up),
+        cmocka_unit_test_setup(a_clock_that_drifts_was_not_set, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
