@@ -10,413 +10,10 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "proto/h2/internal.h"
 #include "tests/support/base/journal.h"
-
-#define LIT(text)                                                              \
-    {                                                                          \
-        (text), sizeof(text) - 1                                               \
-    }
-
-enum {
-    STREAMS = 2,
-    METADATA_MAX = 200,
-};
-
-static struct wp_h2_server server;
-static struct wp_h2_worker worker;
-static struct wp_h2_conn *conn;
-static struct wp_h2_stream *last; /* The latest that was opened. */
-static bool refuses;
-static uint8_t in[64 << 10];
-static size_t in_len;
-static const char *failing; /* A function of the library. */
-static unsigned fails_in;
-static int fails_with;
-
-void __wrap_wp_h2_conn_touch(struct wp_h2_conn *at);
-int __wrap_nghttp2_session_callbacks_new(nghttp2_session_callbacks **out);
-int __real_nghttp2_session_callbacks_new(nghttp2_session_callbacks **out);
-int __wrap_nghttp2_option_new(nghttp2_option **out);
-int __real_nghttp2_option_new(nghttp2_option **out);
-int __wrap_nghttp2_session_server_new3(nghttp2_session **out,
-                                       const nghttp2_session_callbacks *calls,
-                                       void *user, const nghttp2_option *option,
-                                       nghttp2_mem *mem);
-int __real_nghttp2_session_server_new3(nghttp2_session **out,
-                                       const nghttp2_session_callbacks *calls,
-                                       void *user, const nghttp2_option *option,
-                                       nghttp2_mem *mem);
-int __wrap_nghttp2_submit_settings(nghttp2_session *session, uint8_t flags,
-                                   const nghttp2_settings_entry *entries,
-                                   size_t n);
-int __real_nghttp2_submit_settings(nghttp2_session *session, uint8_t flags,
-                                   const nghttp2_settings_entry *entries,
-                                   size_t n);
-int __wrap_nghttp2_session_set_local_window_size(nghttp2_session *session,
-                                                 uint8_t flags, int32_t id,
-                                                 int32_t size);
-int __real_nghttp2_session_set_local_window_size(nghttp2_session *session,
-                                                 uint8_t flags, int32_t id,
-                                                 int32_t size);
-ssize_t __wrap_nghttp2_session_mem_recv(nghttp2_session *session,
-                                        const uint8_t *bytes, size_t len);
-ssize_t __real_nghttp2_session_mem_recv(nghttp2_session *session,
-                                        const uint8_t *bytes, size_t len);
-ssize_t __wrap_nghttp2_session_mem_send(nghttp2_session *session,
-                                        const uint8_t **data);
-ssize_t __real_nghttp2_session_mem_send(nghttp2_session *session,
-                                        const uint8_t **data);
-int __wrap_nghttp2_session_set_stream_user_data(nghttp2_session *session,
-                                                int32_t id, void *data);
-int __real_nghttp2_session_set_stream_user_data(nghttp2_session *session,
-                                                int32_t id, void *data);
-void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd,
-                  off_t offset);
-void *__real_mmap(void *at, size_t len, int prot, int flags, int fd,
-                  off_t offset);
-
-void
-__wrap_wp_h2_conn_touch(struct wp_h2_conn *at)
-{
-    assert_ptr_equal(at, conn);
-    journal(" touch");
-}
-
-/* ------------------------------------------------ what fails of the library */
-
-static void
-fail_at(const char *function, unsigned nth, int with)
-{
-    failing = function;
-    fails_in = nth;
-    fails_with = with;
-}
-
-static bool
-fails(const char *function)
-{
-    return failing != NULL && strcmp(failing, function) == 0 && fails_in > 0 &&
-           --fails_in == 0;
-}
-
-int
-__wrap_nghttp2_session_callbacks_new(nghttp2_session_callbacks **out)
-{
-    return fails("callbacks") ? fails_with
-                              : __real_nghttp2_session_callbacks_new(out);
-}
-
-int
-__wrap_nghttp2_option_new(nghttp2_option **out)
-{
-    return fails("option") ? fails_with : __real_nghttp2_option_new(out);
-}
-
-/* Like the library's: what it leaves there on failure is not to be used. */
-int
-__wrap_nghttp2_session_server_new3(nghttp2_session **out,
-                                   const nghttp2_session_callbacks *calls,
-                                   void *user, const nghttp2_option *option,
-                                   nghttp2_mem *mem)
-{
-    if (fails("session")) {
-        *out = (nghttp2_session *)(void *)in;
-        return fails_with;
-    }
-    return __real_nghttp2_session_server_new3(out, calls, user, option, mem);
-}
-
-int
-__wrap_nghttp2_submit_settings(nghttp2_session *session, uint8_t flags,
-                               const nghttp2_settings_entry *entries, size_t n)
-{
-    return fails("settings")
-               ? fails_with
-               : __real_nghttp2_submit_settings(session, flags, entries, n);
-}
-
-int
-__wrap_nghttp2_session_set_local_window_size(nghttp2_session *session,
-                                             uint8_t flags, int32_t id,
-                                             int32_t size)
-{
-    return fails("window") ? fails_with
-                           : __real_nghttp2_session_set_local_window_size(
-                                 session, flags, id, size);
-}
-
-ssize_t
-__wrap_nghttp2_session_mem_recv(nghttp2_session *session, const uint8_t *bytes,
-                                size_t len)
-{
-    return fails("receive")
-               ? fails_with
-               : __real_nghttp2_session_mem_recv(session, bytes, len);
-}
-
-ssize_t
-__wrap_nghttp2_session_mem_send(nghttp2_session *session, const uint8_t **data)
-{
-    return fails("send") ? fails_with
-                         : __real_nghttp2_session_mem_send(session, data);
-}
-
-int
-__wrap_nghttp2_session_set_stream_user_data(nghttp2_session *session,
-                                            int32_t id, void *data)
-{
-    return fails("user data")
-               ? fails_with
-               : __real_nghttp2_session_set_stream_user_data(session, id, data);
-}
-
-void *
-__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset)
-{
-    if (fails("mmap")) {
-        errno = fails_with;
-        return MAP_FAILED;
-    }
-    return __real_mmap(at, len, prot, flags, fd, offset);
-}
-
-/* ------------------------------------------------------------- the handler */
-
-static void
-on_init(void *ctx, struct wp_h2_stream *stream)
-{
-    assert_ptr_equal(ctx, &server);
-    journal(" init(%d)", (int)((char *)stream - worker.streams));
-}
-
-static void
-on_header(void *ctx, void *request, struct wp_str name, struct wp_str value)
-{
-    assert_ptr_equal(ctx, &server);
-    *(unsigned char *)request += 1;
-    journal(" %.*s=%.20s(%zu)", WP_STR_ARG(name), value.ptr, value.len);
-}
-
-static void
-on_request(void *ctx, struct wp_h2_conn *of, int32_t id, const void *request,
-           bool too_long)
-{
-    static const struct wp_h2_field no[] = {{LIT(":status"), LIT("404")}};
-
-    assert_ptr_equal(ctx, &server);
-    journal(" request(%d %d of %u%s)", id, of == conn,
-            *(const unsigned char *)request, too_long ? " too long" : "");
-    if (refuses) {
-        wp_h2_conn_refuse(of, id, no, 1);
-        return;
-    }
-    last = wp_h2_stream_open(of, id);
-    if (last == NULL) {
-        journal(" full");
-    }
-}
-
-static void
-on_data(struct wp_h2_stream *stream, const uint8_t *bytes, size_t len)
-{
-    journal(" data(%d ", stream->id);
-    journal_bytes((const char *)bytes, len);
-    journal(")");
-}
-
-static void
-on_ended(struct wp_h2_stream *stream)
-{
-    journal(" ended(%d)", stream->id);
-}
-
-static void
-on_closed(struct wp_h2_stream *stream)
-{
-    journal(" closed(%d%s)", stream->id, stream->answered ? " answered" : "");
-    assert_null(stream->conn);
-    wp_h2_stream_free(stream);
-}
-
-static void
-on_sent(struct wp_h2_stream *stream)
-{
-    journal(" sent(%d)", stream->id);
-}
-
-static size_t
-on_trailers(struct wp_h2_stream *stream,
-            struct wp_h2_field fields[WP_H2_FIELDS_MAX])
-{
-    journal(" trailers(%d)", stream->id);
-    fields[0] = (struct wp_h2_field){WP_STR("end"), WP_STR("well")};
-    return 1;
-}
-
-/* ---------------------------------------------------------------- the rig */
-
-/* A new connection in place of the one that has ended. */
-static void
-anew(void)
-{
-    memset(conn, 0, sizeof *conn);
-    conn->server = &server;
-    conn->worker = &worker;
-    conn->fd = -1;
-    wp_list_init(&conn->streams);
-}
-
-static int
-set_up(void **state)
-{
-    struct wp_err err;
-
-    (void)state;
-    memset(&server, 0, sizeof server);
-    memset(&worker, 0, sizeof worker);
-    server.handler = (struct wp_h2_handler){
-        .ctx = &server,
-        .stream_size = sizeof(struct wp_h2_stream),
-        .init = on_init,
-        .header = on_header,
-        .request = on_request,
-        .data = on_data,
-        .ended = on_ended,
-        .closed = on_closed,
-        .sent = on_sent,
-        .trailers = on_trailers,
-        .head = {{LIT(":status"), LIT("200")}, {LIT("x"), LIT("head")}},
-        .n_head = 2,
-    };
-    server.config.streams_per_connection_max = 3;
-    server.config.metadata_bytes_max = METADATA_MAX;
-    worker.server = &server;
-    assert_int_equal(wp_h2_session_set_up(&server, &err), WP_OK);
-    assert_int_equal(wp_h2_stream_pool_create(&worker, STREAMS, &err), WP_OK);
-    conn = calloc(1, sizeof *conn);
-    assert_non_null(conn);
-    anew();
-    last = NULL;
-    refuses = false;
-    failing = NULL;
-    in_len = 0;
-    journal_drop();
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    wp_h2_session_end(conn);
-    free(conn);
-    wp_h2_stream_pool_destroy(&worker);
-    wp_h2_memory_free(&worker.memory);
-    wp_h2_session_tear_down(&server);
-    return 0;
-}
-
-static void
-put(const void *bytes, size_t len)
-{
-    assert_true(in_len + len <= sizeof in);
-    memcpy(in + in_len, bytes, len);
-    in_len += len;
-}
-
-static void
-frame(uint8_t type, uint8_t flags, uint32_t id, const void *payload, size_t len)
-{
-    const uint8_t head[] = {(uint8_t)(len >> 16),
-                            (uint8_t)(len >> 8),
-                            (uint8_t)len,
-                            type,
-                            flags,
-                            (uint8_t)(id >> 24),
-                            (uint8_t)(id >> 16),
-                            (uint8_t)(id >> 8),
-                            (uint8_t)id};
-
-    put(head, sizeof head);
-    put(payload, len);
-}
-
-/* What is known of the connection, once bytes were said and written. */
-static void
-show(void)
-{
-    uint8_t *out = worker.out;
-    size_t n = wp_h2_session_produce(conn, out, WP_H2_WRITE_SIZE);
-
-    journal(" | tokens %lld unknown %lld%s%s", (long long)conn->tokens_x,
-            (long long)conn->unknown, conn->doomed ? " doomed" : "",
-            conn->pinged ? " pinged" : "");
-    if (conn->doomed) {
-        journal(" %u", conn->doom);
-    }
-    /* Whole frames, each with its head and, when it is short, all of it. */
-    for (size_t at = 0; at + 9 <= n;) {
-        size_t len = (size_t)out[at] << 16 | (size_t)out[at + 1] << 8 |
-                     (size_t)out[at + 2];
-
-        /* What a GOAWAY says beyond its code are the library's words. */
-        size_t shown = out[at + 3] == NGHTTP2_GOAWAY ? 8 : len;
-
-        journal(" <%zu type %u flags %u stream %u:", shown, out[at + 3],
-                out[at + 4], out[at + 8]);
-        for (size_t i = 0; i < shown && i < 40; i++) {
-            journal("%02x", out[at + 9 + i]);
-        }
-        journal(">");
-        at += 9 + len;
-    }
-    if (wp_h2_stream_tell_sent(&worker)) {
-        journal(" told");
-    }
-    journal_line();
-}
-
-static void
-say(const char *what)
-{
-    bool good;
-
-    journal("= %s:", what);
-    good = wp_h2_session_receive(conn, in, in_len);
-    in_len = 0;
-    journal("%s", good ? "" : " bad");
-    show();
-}
-
-static void
-hello(void)
-{
-    put("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24);
-    frame(NGHTTP2_SETTINGS, 0, 0, "", 0);
-    say("hello");
-}
-
-static const char get[] = "\x82\x86\x84\x41\x01h"; /* GET http://h/ */
-
-static void
-put_ask(uint32_t id, bool ends)
-{
-    frame(NGHTTP2_HEADERS,
-          NGHTTP2_FLAG_END_HEADERS | (ends ? NGHTTP2_FLAG_END_STREAM : 0), id,
-          get, sizeof get - 1);
-}
-
-static void
-ask(uint32_t id, bool ends)
-{
-    put_ask(id, ends);
-    say("ask");
-}
+#include "tests/unit/proto/h2/h2_session_rig.h"
 
 /* ------------------------------------------------------------------ tests */
 
@@ -429,54 +26,55 @@ test_streams_are_opened_fed_and_answered(void **state)
     for (size_t i = 0; i < sizeof piece; i++) {
         piece[i] = (uint8_t)(i / 16384 + 1);
     }
-    hello();
-    ask(1, false);
-    frame(NGHTTP2_DATA, 0, 1, "ab", 2);
-    frame(NGHTTP2_DATA, 0, 1, "", 0);
-    say("data");
-    frame(NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "", 0);
-    say("end");
-    wp_h2_stream_send(last, piece, sizeof piece);
-    show();
-    wp_h2_stream_send(last, piece, 5);
-    wp_h2_stream_end(last);
-    show();
-    ask(3, false);
-    wp_h2_stream_end(last);
-    show();
-    ask(5, true);
-    wp_h2_stream_send(last, piece, 3);
-    show();
-    wp_h2_stream_end(last);
-    show();
-    ask(7, true);
-    wp_h2_stream_reset(last);
-    show();
-    ask(9, true);
-    wp_h2_stream_turn_away(last);
-    show();
-    refuses = true;
-    ask(11, true);
-    refuses = false;
-    ask(13, false);
-    ask(15, false);
-    ask(17, false);
-    ask(19, false);
-    frame(NGHTTP2_RST_STREAM, 0, 13, "\0\0\0\x08", 4);
-    say("reset");
-    wp_h2_session_ping(conn);
-    conn->pinged = true;
-    show();
-    frame(NGHTTP2_PING, 0, 0, "12345678", 8);
-    say("ping");
-    frame(NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, "\0\0\0\0\0\0\0\0", 8);
-    say("pong");
-    frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM,
-          15, "\x00\x01t\x01v", 5);
-    say("trailers");
-    wp_h2_session_goodbye(conn);
-    show();
-    wp_h2_session_end(conn);
+    rig_hello();
+    rig_ask(1, false);
+    rig_frame(NGHTTP2_DATA, 0, 1, "ab", 2);
+    rig_frame(NGHTTP2_DATA, 0, 1, "", 0);
+    rig_say("data");
+    rig_frame(NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "", 0);
+    rig_say("end");
+    wp_h2_stream_send(rig.last, piece, sizeof piece);
+    rig_show();
+    wp_h2_stream_send(rig.last, piece, 5);
+    wp_h2_stream_end(rig.last);
+    rig_show();
+    rig_ask(3, false);
+    wp_h2_stream_end(rig.last);
+    rig_show();
+    rig_ask(5, true);
+    wp_h2_stream_send(rig.last, piece, 3);
+    rig_show();
+    wp_h2_stream_end(rig.last);
+    rig_show();
+    rig_ask(7, true);
+    wp_h2_stream_reset(rig.last);
+    rig_show();
+    rig_ask(9, true);
+    wp_h2_stream_turn_away(rig.last);
+    rig_show();
+    rig.refuses = true;
+    rig_ask(11, true);
+    rig.refuses = false;
+    rig_ask(13, false);
+    rig_ask(15, false);
+    rig_ask(17, false);
+    rig_ask(19, false);
+    rig_frame(NGHTTP2_RST_STREAM, 0, 13, "\0\0\0\x08", 4);
+    rig_say("reset");
+    wp_h2_session_ping(rig.conn);
+    rig.conn->pinged = true;
+    rig_show();
+    rig_frame(NGHTTP2_PING, 0, 0, "12345678", 8);
+    rig_say("ping");
+    rig_frame(NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, "\0\0\0\0\0\0\0\0", 8);
+    rig_say("pong");
+    rig_frame(NGHTTP2_HEADERS,
+              NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 15,
+              "\x00\x01t\x01v", 5);
+    rig_say("trailers");
+    wp_h2_session_goodbye(rig.conn);
+    rig_show();
+    wp_h2_session_end(rig.conn);
     journal_compare(WP_TEST_GOLDEN "/session_streams.txt");
 }
 
@@ -488,23 +86,23 @@ test_what_is_unknown_is_charged(void **state)
     static const char zeros[300];
 
     (void)state;
-    hello();
+    rig_hello();
     for (size_t len = 0; len < 260; len += 1 + len / 2) {
-        frame(0xee, 0, 0, zeros, len);
-        say("unknown");
+        rig_frame(0xee, 0, 0, zeros, len);
+        rig_say("unknown");
     }
     for (size_t len = 53; len <= 57; len++) {
-        conn->unknown = 0;
-        frame(0xee, 0, 0, zeros, len);
-        say("exact");
+        rig.conn->unknown = 0;
+        rig_frame(0xee, 0, 0, zeros, len);
+        rig_say("exact");
     }
-    conn->unknown = 0;
-    frame(NGHTTP2_PING, 0, 0, "12345678", 8);
-    in_len -= 4;
-    say("half of a ping");
-    put("5678", 4);
-    say("the rest");
-    ask(1, true);
+    rig.conn->unknown = 0;
+    rig_frame(NGHTTP2_PING, 0, 0, "12345678", 8);
+    rig.in_len -= 4;
+    rig_say("half of a ping");
+    rig_put("5678", 4);
+    rig_say("the rest");
+    rig_ask(1, true);
     journal_compare(WP_TEST_GOLDEN "/session_unknown.txt");
 }
 
@@ -512,19 +110,19 @@ static void
 test_an_allowance_grows_to_a_second(void **state)
 {
     (void)state;
-    conn->tokens_x = -5;
-    conn->tokens_ns = 100;
-    assert_int_equal(wp_h2_session_debt_ns(conn, 103), 2);
-    assert_int_equal(conn->tokens_x, -2);
-    assert_int_equal(conn->tokens_ns, 103);
-    assert_int_equal(wp_h2_session_debt_ns(conn, 105), 0);
-    assert_int_equal(conn->tokens_x, 0);
-    assert_int_equal(wp_h2_session_debt_ns(conn, 105 + WP_NS_PER_S), 0);
-    assert_int_equal(conn->tokens_x, WP_NS_PER_S);
-    assert_int_equal(wp_h2_session_debt_ns(conn, 106 + WP_NS_PER_S), 0);
-    assert_int_equal(conn->tokens_x, WP_NS_PER_S);
-    wp_h2_session_charge(conn);
-    assert_int_equal(conn->tokens_x, WP_NS_PER_S - WP_NS_PER_S / 4000);
+    rig.conn->tokens_x = -5;
+    rig.conn->tokens_ns = 100;
+    assert_int_equal(wp_h2_session_debt_ns(rig.conn, 103), 2);
+    assert_int_equal(rig.conn->tokens_x, -2);
+    assert_int_equal(rig.conn->tokens_ns, 103);
+    assert_int_equal(wp_h2_session_debt_ns(rig.conn, 105), 0);
+    assert_int_equal(rig.conn->tokens_x, 0);
+    assert_int_equal(wp_h2_session_debt_ns(rig.conn, 105 + WP_NS_PER_S), 0);
+    assert_int_equal(rig.conn->tokens_x, WP_NS_PER_S);
+    assert_int_equal(wp_h2_session_debt_ns(rig.conn, 106 + WP_NS_PER_S), 0);
+    assert_int_equal(rig.conn->tokens_x, WP_NS_PER_S);
+    wp_h2_session_charge(rig.conn);
+    assert_int_equal(rig.conn->tokens_x, WP_NS_PER_S - WP_NS_PER_S / 4000);
 }
 
 /* A request with a header of so many bytes, in frames of at most 16384. */
@@ -532,9 +130,9 @@ static void
 ask_long(uint32_t id, size_t value, size_t first)
 {
     static char block[40 << 10];
-    size_t n = sizeof get - 1;
+    size_t n = sizeof RIG_GET - 1;
 
-    memcpy(block, get, n);
+    memcpy(block, RIG_GET, n);
     /* Literal, not indexed: "x", and the length with a prefix of 7 bits. */
     memcpy(block + n, "\x00\x01x\x7f", 4);
     n += 4;
@@ -547,18 +145,19 @@ ask_long(uint32_t id, size_t value, size_t first)
     memset(block + n, 'v', value);
     n += value;
     first = first < n ? first : n;
-    frame(NGHTTP2_HEADERS,
-          NGHTTP2_FLAG_END_STREAM | (first == n ? NGHTTP2_FLAG_END_HEADERS : 0),
-          id, block, first);
+    rig_frame(NGHTTP2_HEADERS,
+              NGHTTP2_FLAG_END_STREAM |
+                  (first == n ? NGHTTP2_FLAG_END_HEADERS : 0),
+              id, block, first);
     for (size_t at = first; at < n;) {
         size_t len = n - at < first ? n - at : first;
 
-        frame(NGHTTP2_CONTINUATION,
-              at + len == n ? NGHTTP2_FLAG_END_HEADERS : 0, id, block + at,
-              len);
+        rig_frame(NGHTTP2_CONTINUATION,
+                  at + len == n ? NGHTTP2_FLAG_END_HEADERS : 0, id, block + at,
+                  len);
         at += len;
     }
-    say("long");
+    rig_say("long");
 }
 
 static void
@@ -571,9 +170,9 @@ test_headers_are_bounded(void **state)
     };
 
     (void)state;
-    server.config.metadata_bytes_max = 1000;
-    server.config.streams_per_connection_max = 10;
-    hello();
+    rig.server.config.metadata_bytes_max = 1000;
+    rig.server.config.streams_per_connection_max = 10;
+    rig_hello();
     ask_long(1, 1000 - REST, 16384);
     ask_long(3, 1000 - REST + 1, 16384);
     ask_long(5, 4000 - REST, 300 * 5);
@@ -589,12 +188,12 @@ test_blocks_are_bounded_as_sent(void **state)
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(maxima); i++) {
         for (uint32_t more = 0; more <= 3; more++) {
-            server.config.metadata_bytes_max = maxima[i];
-            hello();
+            rig.server.config.metadata_bytes_max = maxima[i];
+            rig_hello();
             /* 6 of get, 4, and 3 of the length. */
             ask_long(1, 16384 - 13 + more, 16384);
-            wp_h2_session_end(conn);
-            anew();
+            wp_h2_session_end(rig.conn);
+            rig_anew();
         }
     }
     journal_compare(WP_TEST_GOLDEN "/session_blocks.txt");
@@ -608,29 +207,29 @@ test_what_breaks_the_protocol_ends_it(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         if (i == 0) {
-            put("GET / HTTP/1.1\r\n\r\nabcdefghi", 24);
-            say("no magic");
+            rig_put("GET / HTTP/1.1\r\n\r\nabcdefghi", 24);
+            rig_say("no magic");
         } else {
-            hello();
+            rig_hello();
         }
         if (i == 1) {
-            frame(NGHTTP2_SETTINGS, 0, 0, settings, 16 * 6);
-            say("settings");
-            frame(NGHTTP2_SETTINGS, 0, 0, settings, 17 * 6);
-            say("settings");
+            rig_frame(NGHTTP2_SETTINGS, 0, 0, settings, 16 * 6);
+            rig_say("settings");
+            rig_frame(NGHTTP2_SETTINGS, 0, 0, settings, 17 * 6);
+            rig_say("settings");
         } else if (i == 2) {
-            frame(NGHTTP2_PING, 0, 1, "12345678", 8);
-            say("ping of a stream");
+            rig_frame(NGHTTP2_PING, 0, 1, "12345678", 8);
+            rig_say("ping of a stream");
         } else if (i == 3) {
-            ask(0x1234567, false);
-            frame(NGHTTP2_WINDOW_UPDATE, 0, 0, "\0\0\0\0", 4);
-            say("window");
+            rig_ask(0x1234567, false);
+            rig_frame(NGHTTP2_WINDOW_UPDATE, 0, 0, "\0\0\0\0", 4);
+            rig_say("window");
         }
-        wp_h2_session_goodbye(conn);
-        wp_h2_session_ping(conn);
-        say("after");
-        wp_h2_session_end(conn);
-        anew();
+        wp_h2_session_goodbye(rig.conn);
+        wp_h2_session_ping(rig.conn);
+        rig_say("after");
+        wp_h2_session_end(rig.conn);
+        rig_anew();
     }
     journal_compare(WP_TEST_GOLDEN "/session_broken.txt");
 }
@@ -644,20 +243,20 @@ test_a_session_that_cannot_be_had_ends_the_connection(void **state)
 
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(steps); i++) {
-        fail_at(steps[i], 1, NGHTTP2_ERR_NOMEM);
-        hello();
-        assert_int_equal(conn->session == NULL, i == 0);
-        wp_h2_session_goodbye(conn);
-        wp_h2_session_ping(conn);
-        say("after");
-        wp_h2_session_end(conn);
-        journal("%zu bytes are held", conn->memory.bytes);
+        rig_fail(steps[i], 1, NGHTTP2_ERR_NOMEM);
+        rig_hello();
+        assert_int_equal(rig.conn->session == NULL, i == 0);
+        wp_h2_session_goodbye(rig.conn);
+        wp_h2_session_ping(rig.conn);
+        rig_say("after");
+        wp_h2_session_end(rig.conn);
+        journal("%zu bytes are held", rig.conn->memory.bytes);
         journal_line();
-        anew();
+        rig_anew();
     }
-    wp_h2_session_goodbye(conn);
-    wp_h2_session_ping(conn);
-    assert_int_equal(wp_h2_session_produce(conn, worker.out, 1), 0);
+    wp_h2_session_goodbye(rig.conn);
+    wp_h2_session_ping(rig.conn);
+    assert_int_equal(wp_h2_session_produce(rig.conn, rig.worker.out, 1), 0);
     journal_compare(WP_TEST_GOLDEN "/session_no_memory.txt");
 }
 
@@ -676,19 +275,19 @@ test_errors_of_the_library_end_the_connection(void **state)
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(errors); i++) {
         for (unsigned nth = 0; nth <= 2; nth++) {
-            hello();
+            rig_hello();
             journal("error %d: ", (int)i);
             if (nth == 0) {
-                fail_at("receive", 1, errors[i]);
+                rig_fail("receive", 1, errors[i]);
             } else {
-                fail_at("send", nth, errors[i]);
+                rig_fail("send", nth, errors[i]);
             }
-            frame(NGHTTP2_PING, 0, 0, "12345678", 8);
-            frame(NGHTTP2_PING, 0, 0, "abcdefgh", 8);
-            say("pings");
-            say("after");
-            wp_h2_session_end(conn);
-            anew();
+            rig_frame(NGHTTP2_PING, 0, 0, "12345678", 8);
+            rig_frame(NGHTTP2_PING, 0, 0, "abcdefgh", 8);
+            rig_say("pings");
+            rig_say("after");
+            wp_h2_session_end(rig.conn);
+            rig_anew();
         }
     }
     journal_compare(WP_TEST_GOLDEN "/session_errors.txt");
@@ -706,7 +305,7 @@ test_what_sessions_need_is_had_or_refused(void **state)
         struct wp_h2_worker thread = {.server = &other};
         enum wp_status status;
 
-        fail_at(steps[i], 1, i == 2 ? ENOMEM : NGHTTP2_ERR_NOMEM);
+        rig_fail(steps[i], 1, i == 2 ? ENOMEM : NGHTTP2_ERR_NOMEM);
         memset(&err, 0, sizeof err);
         status = wp_h2_session_set_up(&other, &err);
         journal("%s: %d %s", steps[i], (int)status, err.msg);
@@ -732,27 +331,27 @@ test_an_object_is_kept_for_the_next_stream(void **state)
     struct wp_h2_stream *first;
 
     (void)state;
-    server.config.streams_per_connection_max = 10;
-    hello();
-    fail_at("user data", 1, NGHTTP2_ERR_INVALID_ARGUMENT);
-    ask(1, true);
-    assert_null(last);
-    assert_false(conn->served);
-    assert_true(wp_list_empty(&conn->streams));
-    ask(3, true);
-    assert_non_null(last);
-    assert_ptr_equal(last, worker.streams);
-    assert_true(conn->served);
-    first = last;
+    rig.server.config.streams_per_connection_max = 10;
+    rig_hello();
+    rig_fail("user data", 1, NGHTTP2_ERR_INVALID_ARGUMENT);
+    rig_ask(1, true);
+    assert_null(rig.last);
+    assert_false(rig.conn->served);
+    assert_true(wp_list_empty(&rig.conn->streams));
+    rig_ask(3, true);
+    assert_non_null(rig.last);
+    assert_ptr_equal(rig.last, rig.worker.streams);
+    assert_true(rig.conn->served);
+    first = rig.last;
     wp_h2_stream_reset(first);
-    show();
-    assert_int_equal(worker.n_begun, 1);
-    ask(5, true);
-    assert_ptr_equal(last, first);
-    ask(7, true);
-    assert_ptr_equal(last, worker.streams + worker.stream_size);
-    ask(9, true);
-    assert_null(last);
+    rig_show();
+    assert_int_equal(rig.worker.n_begun, 1);
+    rig_ask(5, true);
+    assert_ptr_equal(rig.last, first);
+    rig_ask(7, true);
+    assert_ptr_equal(rig.last, rig.worker.streams + rig.worker.stream_size);
+    rig_ask(9, true);
+    assert_null(rig.last);
     journal_drop();
 }
 
@@ -765,28 +364,28 @@ test_who_is_freed_is_not_told(void **state)
     struct wp_h2_stream *streams[3];
 
     (void)state;
-    wp_h2_stream_pool_destroy(&worker);
-    memset(&worker, 0, sizeof worker);
-    worker.server = &server;
+    wp_h2_stream_pool_destroy(&rig.worker);
+    memset(&rig.worker, 0, sizeof rig.worker);
+    rig.worker.server = &rig.server;
     for (size_t gone = 0; gone < 8; gone++) {
         struct wp_err err;
 
-        assert_int_equal(wp_h2_stream_pool_create(&worker, 3, &err), WP_OK);
-        worker.n_begun = 0;
-        worker.free_streams = NULL;
+        assert_int_equal(wp_h2_stream_pool_create(&rig.worker, 3, &err), WP_OK);
+        rig.worker.n_begun = 0;
+        rig.worker.free_streams = NULL;
         journal_mute(true);
-        hello();
+        rig_hello();
         for (uint32_t i = 0; i < 3; i++) {
-            put_ask(2 * i + 1, true);
-            assert_true(wp_h2_session_receive(conn, in, in_len));
-            in_len = 0;
-            streams[i] = last;
-            wp_h2_stream_send(last, &byte, 1);
+            rig_put_ask(2 * i + 1, true);
+            assert_true(wp_h2_session_receive(rig.conn, rig.in, rig.in_len));
+            rig.in_len = 0;
+            streams[i] = rig.last;
+            wp_h2_stream_send(rig.last, &byte, 1);
         }
         journal_mute(false);
         journal("gone %zu:", gone);
-        assert_true(wp_h2_session_produce(conn, worker.out, WP_H2_WRITE_SIZE) >
-                    3);
+        assert_true(wp_h2_session_produce(rig.conn, rig.worker.out,
+                                          WP_H2_WRITE_SIZE) > 3);
         for (size_t i = 0; i < 3; i++) {
             assert_true(streams[i]->sent_due);
             if ((gone & (size_t)1 << i) != 0) {
@@ -794,21 +393,299 @@ test_who_is_freed_is_not_told(void **state)
                 assert_false(streams[i]->sent_due);
             }
         }
-        journal(" | %d", wp_h2_stream_tell_sent(&worker));
-        assert_null(worker.sent);
-        journal(" %d", wp_h2_stream_tell_sent(&worker));
+        journal(" | %d", wp_h2_stream_tell_sent(&rig.worker));
+        assert_null(rig.worker.sent);
+        journal(" %d", wp_h2_stream_tell_sent(&rig.worker));
         journal_line();
         journal_mute(true);
-        wp_h2_session_end(conn);
+        wp_h2_session_end(rig.conn);
         journal_mute(false);
-        wp_h2_stream_pool_destroy(&worker);
-        worker.streams = NULL;
-        anew();
+        wp_h2_stream_pool_destroy(&rig.worker);
+        rig.worker.streams = NULL;
+        rig_anew();
     }
     journal_compare(WP_TEST_GOLDEN "/session_freed.txt");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+/* What an object says of itself. */
+static void
+show_stream(const struct wp_h2_stream *stream)
+{
+    journal(" (%d%s%s piece %s %zu of %zu%s%s%s%s%s)", stream->id,
+            stream->conn != NULL ? "" : " gone",
+            stream->answered ? " answered" : "",
+            stream->piece != NULL ? "there" : "none", stream->piece_at,
+            stream->piece_len, stream->counted ? " counted" : "",
+            stream->headed ? " headed" : "", stream->ending ? " ending" : "",
+            stream->sent_due ? " due" : "", stream->deferred ? " waits" : "");
+}
+
+static void
+test_a_stream_knows_what_it_has_sent(void **state)
+{
+    static uint8_t piece[70000];
+
+    (void)state;
+    rig_hello();
+    rig.tells = true;
+    rig_ask(1, false);
+    show_stream(rig.last);
+    wp_h2_stream_send(rig.last, piece, 5);
+    show_stream(rig.last);
+    rig_show();
+    show_stream(rig.last);
+    rig_show();
+    show_stream(rig.last);
+    rig_say("more than the window");
+    wp_h2_stream_send(rig.last, piece, sizeof piece);
+    show_stream(rig.last);
+    rig_show();
+    show_stream(rig.last);
+    wp_h2_stream_end(rig.last);
+    show_stream(rig.last);
+    rig_frame(NGHTTP2_RST_STREAM, 0, 1, "\0\0\0\x08", 4);
+    rig_say("given up");
+    show_stream(rig.last);
+    rig_say("an answer of trailers only");
+    rig_ask(3, true);
+    show_stream(rig.last);
+    wp_h2_stream_end(rig.last);
+    show_stream(rig.last);
+    rig_show();
+    show_stream(rig.last);
+    rig_frame(NGHTTP2_WINDOW_UPDATE, 0, 0, "\0\1\0\0", 4);
+    rig_say("sent and ended");
+    rig_ask(5, true);
+    wp_h2_stream_send(rig.last, piece, 2);
+    wp_h2_stream_end(rig.last);
+    show_stream(rig.last);
+    rig_show();
+    show_stream(rig.last);
+    journal_line();
+    journal_compare(WP_TEST_GOLDEN "/session_sent.txt");
+}
+
+/* Whatever the stream before left in it. */
+static void
+test_an_object_is_as_new(void **state)
+{
+    struct wp_h2_stream *object;
+
+    (void)state;
+    rig_hello();
+    rig_ask(1, false);
+    object = rig.last;
+    wp_h2_stream_reset(object);
+    rig_show();
+    journal_drop();
+    assert_null(object->conn);
+    object->answered = object->counted = object->headed = object->ending =
+        object->deferred = true;
+    object->piece_len = object->piece_at = 7;
+    rig_ask(3, false);
+    journal_drop();
+    assert_ptr_equal(rig.last, object);
+    assert_ptr_equal(object->conn, rig.conn);
+    show_stream(object);
+    journal_is(" (3 piece none 0 of 0)");
+}
+
+static void
+test_objects_are_used_again_in_any_order(void **state)
+{
+    struct wp_h2_stream *objects[RIG_STREAMS];
+
+    (void)state;
+    rig_hello();
+    for (uint32_t round = 0; round < 4; round++) {
+        for (uint32_t i = 0; i < RIG_STREAMS; i++) {
+            rig.last = NULL;
+            rig_ask(4 * round + 2 * i + 1, false);
+            assert_non_null(rig.last);
+            objects[i] = rig.last;
+        }
+        assert_ptr_not_equal(objects[0], objects[1]);
+        for (size_t i = 0; i < RIG_STREAMS; i++) {
+            wp_h2_stream_turn_away(objects[(i + round) % RIG_STREAMS]);
+        }
+        rig_show();
+    }
+    assert_int_equal(rig.worker.n_begun, RIG_STREAMS);
+    journal_drop();
+}
+
+/* As a call of the peer whose connection it is, until its object is given
+ * back. */
+static void
+test_streams_are_counted(void **state)
+{
+    (void)state;
+    rig_hello();
+    for (uint32_t i = 0; i < 4; i++) {
+        rig.conn->ticket = (struct wp_peer_ticket){.entry = i, .share = 9 - i};
+        rig_ask(2 * i + 1, false);
+        if (i < 3) {
+            journal(" = %d", (int)wp_h2_stream_count(rig.last));
+        }
+        show_stream(rig.last);
+        wp_h2_stream_turn_away(rig.last);
+        show_stream(rig.last);
+        rig_show();
+    }
+    journal_compare(WP_TEST_GOLDEN "/session_counted.txt");
+}
+
+/* Of a session that is doomed, or gone, nothing more is asked. */
+static void
+test_turned_away_without_a_session(void **state)
+{
+    nghttp2_session *session;
+
+    (void)state;
+    rig_hello();
+    rig.tells = true;
+    rig_ask(1, false);
+    wp_h2_stream_turn_away(rig.last);
+    rig_show();
+    rig_ask(3, false);
+    session = rig.conn->session;
+    rig.conn->session = NULL;
+    wp_h2_stream_turn_away(rig.last);
+    rig.conn->session = session;
+    rig_show();
+    rig_ask(5, false);
+    rig.conn->doomed = true;
+    wp_h2_stream_turn_away(rig.last);
+    rig_show();
+    rig.conn->doomed = false;
+    journal_compare(WP_TEST_GOLDEN "/session_turned_away.txt");
+}
+
+static void
+test_an_answer_has_up_to_eight_fields(void **state)
+{
+    static const struct wp_h2_field all[WP_H2_FIELDS_MAX + 1] = {
+        {LIT(":status"), LIT("404")}, {LIT("a"), LIT("1")},
+        {LIT("b"), LIT("2")},         {LIT("c"), LIT("3")},
+        {LIT("d"), LIT("4")},         {LIT("e"), LIT("5")},
+        {LIT("f"), LIT("6")},         {LIT("g"), LIT("7")},
+        {LIT("h"), LIT("8")},
+    };
+
+    (void)state;
+    rig_hello();
+    for (uint32_t i = 0; i < 3; i++) {
+        rig_ask(2 * i + 1, true);
+        wp_h2_conn_refuse(rig.conn, (int32_t)(2 * i + 1), all,
+                          i < 2 ? i + 1 : WP_H2_FIELDS_MAX);
+        rig_show();
+    }
+    journal_compare(WP_TEST_GOLDEN "/session_fields.txt");
+}
+
+static void
+test_empty_data_is_charged(void **state)
+{
+    (void)state;
+    rig_hello();
+    rig_ask(1, false);
+    for (int i = 0; i < 4; i++) {
+        rig_frame(NGHTTP2_DATA, 0, 1, "ab", i == 0 ? 2 : i == 1 ? 1 : 0);
+        rig_say("data");
+    }
+    rig_frame(NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "", 0);
+    rig_say("its end");
+    rig_say("nothing at all");
+    journal_compare(WP_TEST_GOLDEN "/session_empty.txt");
+}
+
+/* In one read, 2000 acknowledgements may wait; and a block of headers may have
+ * four continuations. */
+static void
+test_what_is_left_to_do_is_bounded(void **state)
+{
+    (void)state;
+    rig.server.config.streams_per_connection_max = 1024;
+    for (uint32_t n = 1999; n <= 2002; n++) {
+        rig_hello();
+        for (uint32_t i = 0; i < n; i++) {
+            rig_frame(NGHTTP2_SETTINGS, 0, 0, "", 0);
+        }
+        journal("%u settings:", n);
+        journal("%s", wp_h2_session_receive(rig.conn, rig.in, rig.in_len)
+                          ? ""
+                          : " bad");
+        journal(" doomed %d %u", rig.conn->doomed, rig.conn->doom);
+        rig.in_len = 0;
+        journal_line();
+        journal_mute(true);
+        wp_h2_session_end(rig.conn);
+        journal_mute(false);
+        rig_anew();
+    }
+    for (size_t i = 3; i <= 5; i++) {
+        rig_hello();
+        rig.server.config.metadata_bytes_max = 1000;
+        rig_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 1, RIG_GET,
+                  sizeof RIG_GET - 1);
+        for (size_t n = 1; n <= i; n++) {
+            rig_frame(NGHTTP2_CONTINUATION,
+                      n == i ? NGHTTP2_FLAG_END_HEADERS : 0, 1, "\0\1x\1y", 5);
+        }
+        journal("%zu continuations", i);
+        rig_say("");
+        wp_h2_session_end(rig.conn);
+        rig_anew();
+    }
+    journal_compare(WP_TEST_GOLDEN "/session_bounds.txt");
+}
+
+/* Frames are written until there is enough, and the last of them whole. */
+static void
+test_no_more_is_framed_than_asked_for(void **state)
+{
+    static const size_t caps[] = {1, 16, 17, 18, 33, 34, 35, 51, 52};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(caps); i++) {
+        rig_hello();
+        for (int n = 0; n < 3; n++) {
+            rig_frame(NGHTTP2_PING, 0, 0, "12345678", 8);
+        }
+        assert_true(wp_h2_session_receive(rig.conn, rig.in, rig.in_len));
+        rig.in_len = 0;
+        journal_drop();
+        assert_int_equal(
+            wp_h2_session_produce(rig.conn, rig.worker.out, caps[i]),
+            caps[i] > 51 ? 51 : (caps[i] + 16) / 17 * 17);
+        wp_h2_session_end(rig.conn);
+        rig_anew();
+    }
+}
+
+/* Streams that are over are not kept for later. */
+static void
+test_streams_that_are_over_hold_nothing(void **state)
+{
+    size_t held = 0;
+
+    (void)state;
+    rig.server.config.streams_per_connection_max = 100;
+    rig_hello();
+    /* The first hundred fill the table of headers. */
+    for (uint32_t i = 0; i < 300; i++) {
+        rig_ask(2 * i + 1, true);
+        wp_h2_stream_end(rig.last);
+        rig_show();
+        journal_drop();
+        if (i == 199) {
+            held = rig.conn->memory.bytes;
+        }
+    }
+    assert_true(rig.conn->memory.bytes < held + 1024);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rig_begin, rig_end)
 
 int
 main(void)
@@ -825,6 +702,16 @@ main(void)
         TEST(test_what_sessions_need_is_had_or_refused),
         TEST(test_an_object_is_kept_for_the_next_stream),
         TEST(test_who_is_freed_is_not_told),
+        TEST(test_a_stream_knows_what_it_has_sent),
+        TEST(test_an_object_is_as_new),
+        TEST(test_objects_are_used_again_in_any_order),
+        TEST(test_streams_are_counted),
+        TEST(test_turned_away_without_a_session),
+        TEST(test_an_answer_has_up_to_eight_fields),
+        TEST(test_empty_data_is_charged),
+        TEST(test_what_is_left_to_do_is_bounded),
+        TEST(test_no_more_is_framed_than_asked_for),
+        TEST(test_streams_that_are_over_hold_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -457,6 +457,12 @@ __wrap_aligned_alloc(size_t alignment, size_t size)
     return memory;
 }
 
+bool
+worker_rig_is_behind(const struct wp_h2_worker *worker)
+{
+    return worker->wake_fd == WAKE_FD + RIG_THREADS_MAX - 1;
+}
+
 /* --- TLS and the handler --- */
 
 static struct wp_tls *

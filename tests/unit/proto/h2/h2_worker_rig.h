@@ -67,6 +67,8 @@ void worker_rig_fail(const char *function, unsigned nth);
 void worker_rig_wake(struct wp_h2_worker *worker);
 /* The connection has something to write. */
 void worker_rig_dirty(struct wp_h2_conn *conn);
+/* This is what lies behind the server's threads, and nobody has touched it. */
+bool worker_rig_is_behind(const struct wp_h2_worker *worker);
 /* The number of the thread that this is; -1: none. */
 int worker_rig_here(void);
 

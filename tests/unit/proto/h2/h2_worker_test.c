@@ -45,6 +45,8 @@ create(struct wp_err *err)
     if (rig.server != NULL) {
         assert_ptr_equal(rig.server->clock, wp_clock_system());
         rig.server->clock = &rig.hands.clock;
+        assert_true(
+            worker_rig_is_behind(&rig.server->workers[rig.config.threads]));
         assert_memory_equal(&rig.server->config, &rig.config,
                             sizeof rig.config);
         assert_memory_equal(&rig.server->handler, &rig.handler,
