@@ -140,7 +140,6 @@ wp_h2_open(const struct wp_h2_config *config, struct wp_err *err)
             return NULL;
         }
         conn->h2 = h2;
-        conn->fd = -1;
         h2->conns[h2->n_conns++] = conn;
         if (!open_conn(h2, conn, err)) {
             wp_h2_close(h2);

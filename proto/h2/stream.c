@@ -263,7 +263,6 @@ wp_h2_stream_send(struct wp_h2_stream *stream, const uint8_t *bytes, size_t len)
     WP_ASSERT(stream->conn != NULL && stream->piece_len == 0 && len > 0);
     stream->piece = bytes;
     stream->piece_len = len;
-    stream->piece_at = 0;
     go_on(stream);
 }
 

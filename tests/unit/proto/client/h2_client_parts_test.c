@@ -171,6 +171,9 @@ as_call(ssize_t n)
         errno = (int)-n;
         return -1;
     }
+    if (n == 0) {
+        errno = EPROTO; /* Whatever it was before: nobody asks. */
+    }
     return n;
 }
 
@@ -536,6 +539,20 @@ headers_show(unsigned method)
 }
 
 static void
+as_many_as_64_connections(void **state)
+{
+    (void)state;
+    journal_mute(true);
+    assert_true(open_with(
+        (struct wp_h2_config){.target = "unix:/a", .connections = 64}));
+    journal_mute(false);
+    assert_int_equal(h2->n_conns, 64);
+    assert_int_equal(opened, 64);
+    wp_h2_close(h2);
+    h2 = NULL;
+}
+
+static void
 methods_have_their_headers(void **state)
 {
     char authorization[32] = "";
@@ -557,6 +574,7 @@ methods_have_their_headers(void **state)
     journal_line();
     headers_show(0);
     headers_show(1);
+    assert_int_equal(h2->n_headers[2], 0);
     say("none any more");
     authorization[0] = '\0';
     assert_true(wp_h2_reopen(h2, 0, &err));
@@ -622,7 +640,11 @@ calls_go_round(void **state)
     say("all are shut");
     wp_h2_shut(h2, 0);
     wp_h2_shut(h2, 1);
-    assert_false(wp_h2_start(h2, &call));
+    for (unsigned next = 0; next < CONNS; next++) {
+        h2->next = next;
+        assert_false(wp_h2_start(h2, &call));
+        assert_int_equal(h2->next, next);
+    }
     assert_false(wp_h2_takes_calls(h2));
     wp_h2_cancel(h2, &call);
     journal_line();
@@ -708,6 +730,8 @@ a_send_that_fails_ends_it(void **state)
     static const ssize_t pipe_gone[] = {-EPIPE, LAST};
     static const ssize_t objects[] = {-EPROTO, LAST};
     static const ssize_t some[] = {5, LAST};
+    static const ssize_t reset[] = {-ECONNRESET, LAST};
+    static const ssize_t closed[] = {0, LAST};
 
     (void)state;
     for (int i = 0; i < 8; i++) {
@@ -729,7 +753,12 @@ a_send_that_fails_ends_it(void **state)
     say("or something else does");
     frames = one;
     outgoing = pipe_gone;
-    incoming = pipe_gone;
+    incoming = reset;
+    turn(0);
+    say("or it has said nothing");
+    frames = one;
+    outgoing = pipe_gone;
+    incoming = closed;
     turn(0);
     golden("send_failures");
 }
@@ -801,6 +830,7 @@ main(void)
 #define ONE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         ONE(connections_are_made_and_closed),
+        ONE(as_many_as_64_connections),
         ONE(methods_have_their_headers),
         ONE(calls_go_round),
         ONE(streams_send_and_end),

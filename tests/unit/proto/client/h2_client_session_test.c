@@ -34,7 +34,8 @@ static const char *failing; /* A function. */
 static unsigned fails_in;
 static int32_t request_gives; /* Instead of a stream; 1: one is made. */
 static bool answers_fit;      /* What a stream's owner says of its bytes. */
-static unsigned refused;      /* So many connections, first of all. */
+static int made; /* Sets of callbacks and options, less those deleted. */
+static unsigned refused; /* So many connections, first of all. */
 static int sockets;
 static uint8_t in[LONGEST];
 static size_t in_len;
@@ -45,6 +46,10 @@ int __wrap_nghttp2_session_callbacks_new(nghttp2_session_callbacks **out);
 int __real_nghttp2_session_callbacks_new(nghttp2_session_callbacks **out);
 int __wrap_nghttp2_option_new(nghttp2_option **out);
 int __real_nghttp2_option_new(nghttp2_option **out);
+void __wrap_nghttp2_session_callbacks_del(nghttp2_session_callbacks *of);
+void __real_nghttp2_session_callbacks_del(nghttp2_session_callbacks *of);
+void __wrap_nghttp2_option_del(nghttp2_option *option);
+void __real_nghttp2_option_del(nghttp2_option *option);
 int __wrap_nghttp2_session_client_new3(nghttp2_session **out,
                                        const nghttp2_session_callbacks *calls,
                                        void *user, const nghttp2_option *option,
@@ -102,14 +107,35 @@ fails(const char *function)
 int
 __wrap_nghttp2_session_callbacks_new(nghttp2_session_callbacks **out)
 {
-    return fails("callbacks") ? NGHTTP2_ERR_NOMEM
-                              : __real_nghttp2_session_callbacks_new(out);
+    if (fails("callbacks")) {
+        return NGHTTP2_ERR_NOMEM;
+    }
+    made++;
+    return __real_nghttp2_session_callbacks_new(out);
 }
 
 int
 __wrap_nghttp2_option_new(nghttp2_option **out)
 {
-    return fails("option") ? NGHTTP2_ERR_NOMEM : __real_nghttp2_option_new(out);
+    if (fails("option")) {
+        return NGHTTP2_ERR_NOMEM;
+    }
+    made++;
+    return __real_nghttp2_option_new(out);
+}
+
+void
+__wrap_nghttp2_session_callbacks_del(nghttp2_session_callbacks *of)
+{
+    made--;
+    __real_nghttp2_session_callbacks_del(of);
+}
+
+void
+__wrap_nghttp2_option_del(nghttp2_option *option)
+{
+    made--;
+    __real_nghttp2_option_del(option);
 }
 
 int
@@ -447,6 +473,7 @@ begin(void **state)
     h2.headers[1][0] = nv("two", "2");
     h2.n_headers[1] = 1;
     failing = NULL;
+    made = 0;
     request_gives = 1;
     answers_fit = true;
     refused = 0;
@@ -467,6 +494,7 @@ end(void **state)
     wp_h2_memory_free(&h2.memory);
     free(conn);
     journal_drop();
+    assert_int_equal(made, 0);
     return 0;
 }
 
@@ -625,6 +653,7 @@ details_are_decoded(void **state)
                 values[i]);
         journal("%s:", values[i]);
         hear();
+        journal(" then %c", details[strlen(details) + 1]);
         show();
     }
     say("room for so many");
