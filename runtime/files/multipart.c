@@ -110,17 +110,12 @@ scan(struct wp_multipart *multipart, const char *data, size_t len)
                 if (multipart->state == WP_MULTIPART_BODY) {
                     multipart->events->end(multipart->user);
                 }
-                multipart->matched = 0;
                 multipart->after_len = 0;
                 multipart->state = WP_MULTIPART_MARK;
                 break;
             }
         } else {
             emit(multipart, multipart->mark, multipart->matched);
-            if (multipart->matched == 0) {
-                emit(multipart, data + i, 1);
-                i++;
-            }
             multipart->matched = 0;
         }
     }

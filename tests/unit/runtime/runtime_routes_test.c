@@ -7,9 +7,14 @@
 
 #include <cmocka.h>
 
-#include "runtime/server/exec_stream.h"
-#include "runtime/runtime.h"
+#include "proto/formats/sandbox_token.h"
 #include "runtime/mcp/skills.h"
+#include "runtime/runtime.h"
+#include "runtime/sandboxd/rest.h"
+#include "runtime/server/bind.h"
+#include "runtime/server/exec_stream.h"
+#include "runtime/server/identity.h"
+#include "tests/support/runtime/fake_http.h"
 
 enum {
     MCP = WP_ROLE_MCP,
@@ -57,6 +62,123 @@ gives_each_path_its_handler(void **state)
             wp_runtime_find(cases[i].method, cases[i].path, cases[i].roles),
             cases[i].ops);
     }
+}
+
+static const char *
+name_of(const struct wp_http_ops *ops)
+{
+    static const struct {
+        const struct wp_http_ops *ops;
+        const char *name;
+    } names[] = {
+        {&wp_rest_health_ops, "health"},
+        {&wp_exec_session_ops, "exec"},
+        {&wp_bind_ops, "bind"},
+        {&wp_identity_ops, "identity"},
+        {&wp_rest_status_ops, "status"},
+        {&wp_rest_execute_ops, "execute"},
+        {&wp_rest_upload_ops, "upload"},
+        {&wp_rest_download_ops, "download"},
+        {&wp_rest_list_ops, "list"},
+        {&wp_rest_exists_ops, "exists"},
+        {&wp_sandboxd_get_ops, "get"},
+        {&wp_sandboxd_put_ops, "put"},
+        {&wp_sandboxd_delete_ops, "delete"},
+        {&wp_sandboxd_health_ops, "sandboxd's health"},
+        {&wp_sandboxd_metadata_ops, "metadata"},
+        {&wp_mcp_ops, "mcp"},
+    };
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(names); i++) {
+        if (names[i].ops == ops) {
+            return names[i].name;
+        }
+    }
+    return ops == NULL ? "none" : "?";
+}
+
+/* Who serves it, or the answer of whom nobody serves. */
+static void
+asks(struct wp_runtime *runtime, struct wp_http_req req)
+{
+    const struct wp_http_ops *ops;
+
+    req.app = runtime;
+    req.name = "-";
+    journal("%s %s of %u:", req.method, req.path, req.roles);
+    journal_line();
+    ops = wp_runtime_route(&req);
+    if (ops != NULL || !req.replied) {
+        journal("  %s", name_of(ops));
+        journal_line();
+    }
+}
+
+static void
+answers_what_nobody_serves(void **state)
+{
+    static const char *const paths[] = {
+        "/",           "/healthz",     "/healthz/",    "/v1/exec",
+        "/v1/bind",    "/v1/identity", "/execute",     "/execute/x",
+        "/upload",     "/download",    "/download/a",  "/downloads",
+        "/list",       "/list/a/b",    "/exists/a",    "/v1/files",
+        "/v1/files/a", "/v1/health",   "/v1/metadata", "/v1",
+        "/mcp",        "/nothing",
+    };
+    static const char *const methods[] = {"GET", "HEAD", "POST", "DELETE"};
+    struct wp_runtime runtime = {.options.token_digest = NULL};
+
+    (void)state;
+    for (size_t p = 0; p < WP_ARRAY_LEN(paths); p++) {
+        for (size_t m = 0; m < WP_ARRAY_LEN(methods); m++) {
+            /* With MCP every method is somebody's: two of them will do. */
+            for (unsigned roles = 0; roles <= BOTH; roles++) {
+                if (roles != REST && m % 2 != 0) {
+                    continue;
+                }
+                asks(&runtime, (struct wp_http_req){.method = methods[m],
+                                                    .path = paths[p],
+                                                    .roles = roles});
+            }
+        }
+    }
+    journal_compare(WP_TEST_GOLDEN "/routes_answers.txt");
+}
+
+/* First where it comes from, then the token, then who serves it. */
+static void
+asks_who_may_in_order(void **state)
+{
+    /* The SHA-256 of "sesame". */
+    struct wp_runtime runtime = {
+        .options.token_digest =
+            "d0c04f4b1951e4aeaaec8223ed2039e542f3aae805a6fa7f6d794e5afff5d272"};
+    static const char *const origins[] = {NULL, "http://localhost:1",
+                                          "http://a.example"};
+    static const char *const tokens[] = {NULL, "sesame", "Sesame"};
+
+    (void)state;
+    for (size_t o = 0; o < WP_ARRAY_LEN(origins); o++) {
+        for (size_t t = 0; t < WP_ARRAY_LEN(tokens); t++) {
+            struct wp_http_req req = {
+                .method = "POST", .path = "/v1/exec", .roles = REST};
+            size_t n = 0;
+
+            if (origins[o] != NULL) {
+                req.headers[n++] = "Origin";
+                req.headers[n++] = origins[o];
+            }
+            if (tokens[t] != NULL) {
+                req.headers[n++] = WP_SANDBOX_TOKEN_FIELD;
+                req.headers[n++] = tokens[t];
+            }
+            journal(
+                "from %s, token %s: ", origins[o] != NULL ? origins[o] : "-",
+                tokens[t] != NULL ? tokens[t] : "-");
+            asks(&runtime, req);
+        }
+    }
+    journal_compare(WP_TEST_GOLDEN "/routes_order.txt");
 }
 
 static void
@@ -115,6 +237,9 @@ asks_for_the_token(void **state)
             assert_true(wp_runtime_token_fits(&options, tools[i], "sesame"));
         }
         assert_true(wp_runtime_token_fits(&options, "/healthz", NULL));
+        assert_true(wp_runtime_token_fits(&options, "/v1/health", NULL));
+        assert_false(wp_runtime_token_fits(&options, "/v1/bind", NULL));
+        assert_false(wp_runtime_token_fits(&options, "/v1/identity", NULL));
     }
     options.token_digest = NULL;
     assert_true(wp_runtime_token_fits(&options, "/v1/exec", NULL));
@@ -225,6 +350,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gives_each_path_its_handler),
+        cmocka_unit_test(answers_what_nobody_serves),
+        cmocka_unit_test(asks_who_may_in_order),
         cmocka_unit_test(judges_origins),
         cmocka_unit_test(asks_for_the_token),
         cmocka_unit_test(reads_settings),
