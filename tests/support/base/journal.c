@@ -14,7 +14,7 @@
 #include "tests/support/base/golden.h"
 
 enum {
-    JOURNAL_MAX = 64 << 10,
+    JOURNAL_MAX = 128 << 10,
     ID_LEN = 32,
     SHOWN_MAX = 2000,
 };

@@ -190,6 +190,7 @@ replica_set_up(void **state)
     wp_clock_manual_init(&replica_clock, 1000 * WP_NS_PER_S,
                          INT64_C(1700000000) * WP_NS_PER_S);
     wp_model_init(&replica_store, false);
+    starts = 0;
     wp_scale_policy_init(&replica_policy);
     replica_history_max = 1 << 18;
     replica_holds = false;
