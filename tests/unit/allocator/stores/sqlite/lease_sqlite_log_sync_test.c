@@ -110,10 +110,11 @@ test_it_is_asked_once_until_the_log_begins_anew(void **state)
 {
     char path[WP_LEASE_FILE_PATH_MAX + 1];
     char log[sizeof path + 4];
-    struct wp_lease_log_sync sync = {.fd = -1};
+    struct wp_lease_log_sync sync;
     struct wp_err err;
 
     (void)state;
+    memset(&sync, 0xff, sizeof sync); /* Whatever was in that memory. */
     memset(path, 'p', sizeof path);
     path[sizeof path - 1] = '\0';
     (void)snprintf(log, sizeof log, "%s-wal", path);
