@@ -80,6 +80,28 @@ test_bound_then_answered(void **state)
     assert_int_equal(wp_rig_stats(&rig).destroyed_total, 0);
 }
 
+/* What the pool has everybody bring is no part of the claim. */
+static void
+test_bound_without_a_binding_of_its_own(void **state)
+{
+    struct bound_claim b;
+
+    (void)state;
+    memset(&b, 0, sizeof b);
+    wp_rig_claim_init(&b.c, "a", "", 60 * S, 0);
+    b.binding.fingerprint = 7;
+    b.bind = (struct wp_bind){.claim = &b.c.claim,
+                              .binding = &b.binding,
+                              .done = on_bound,
+                              .ctx = &b};
+    assert_int_equal(wp_rig_claim(&rig, &b.c), WP_OK);
+    assert_int_equal(b.c.claim.binding, 0);
+    assert_int_equal(wp_pools_bind(rig.pools, &b.bind), WP_PENDING);
+    assert_true(wp_fake_backend_bound(&rig.backend, WP_OK, ""));
+    assert_int_equal(b.answers, 1);
+    assert_int_equal(b.c.claim.status, WP_OK);
+}
+
 /* A proxy that passes packages on has to know each sandbox of a pool with a
  * policy: its claims bring something always. */
 static void
@@ -454,6 +476,7 @@ main(void)
         TEST(test_asked_about_the_whole_name),
         TEST(test_told_whole),
         TEST(test_bound_then_answered),
+        TEST(test_bound_without_a_binding_of_its_own),
         TEST(test_who_must_bind),
         TEST(test_not_bound),
         TEST(test_refused_at_once),

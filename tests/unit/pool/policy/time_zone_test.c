@@ -475,6 +475,11 @@ test_bounds_of_files(void **state)
     refuse(counted(0, 0, 3, 256, 4), "it ends too early");
     refuse(counted(0, 0, 3, 2, 4097), "counts that cannot be");
     refuse(counted(0, 0, 3, 2, 4096), "it ends too early");
+    b = counted(0, 0, 3, 2, 4);
+    b.at[30] = 0x20; /* 8192 leap seconds; and one more. */
+    refuse(b, "it ends too early");
+    b.at[31] = 1;
+    refuse(b, "counts that cannot be");
     /* All that is there is asked for, and then one more. */
     take(counted(2, 2, 3, 2, 4));
     b = counted(0, 0, 3, 2, 8);
@@ -494,6 +499,32 @@ test_bounds_of_files(void **state)
     refuse(b, "no header");
     b.len = 43;
     refuse(b, "its length");
+}
+
+/* What follows the only block of a file counts for nothing, as long as the file
+ * is not too long; and less than a header is too short. */
+static void
+test_lengths_of_files(void **state)
+{
+    static uint8_t bytes[WP_TIME_ZONE_BYTES_MAX + 1];
+    struct bytes b = counted(0, 0, 3, 2, 4);
+    struct wp_time_zone *zone;
+    struct wp_err err;
+
+    (void)state;
+    memcpy(bytes, b.at, b.len);
+    assert_int_equal(wp_time_zone_parse(WP_STR("made"), bytes,
+                                        WP_TIME_ZONE_BYTES_MAX, &zone, &err),
+                     WP_OK);
+    wp_time_zone_destroy(zone);
+    assert_int_equal(
+        wp_time_zone_parse(WP_STR("made"), bytes, sizeof bytes, &zone, &err),
+        WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg, "not a zone file, or a damaged one: its "
+                                 "length");
+    assert_null(zone);
+    b.len = 44;
+    refuse(b, "it ends too early");
 }
 
 /* Offsets are less than or as much as the bound, either way. */
@@ -728,6 +759,7 @@ main(void)
         cmocka_unit_test(test_summer_all_year),
         cmocka_unit_test(test_damaged_files),
         cmocka_unit_test(test_bounds_of_files),
+        cmocka_unit_test(test_lengths_of_files),
         cmocka_unit_test(test_bounds_of_offsets),
         cmocka_unit_test(test_footers),
         cmocka_unit_test(test_weeks_of_months),

@@ -103,6 +103,31 @@ one_after_another(void **state)
     wp_reservations_fini(&w.reservations);
 }
 
+/* Of a job that has begun to claim before its time, half of what it took is
+ * missing from the stock that makes up for late ones: it is ordered sooner. */
+static void
+taken_early(void **state)
+{
+    static const uint32_t taken[] = {0, 4, 12};
+    double last_s = 1000;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        struct world w;
+        double at_s = 20;
+
+        world_init(&w, 600);
+        announce(&w, 100, 40);
+        w.reservations.all[0].left = 100 - taken[i];
+        while (due_at(&w, at_s, 9) == 0) {
+            at_s += 0.05;
+        }
+        assert_true(at_s < last_s);
+        last_s = at_s;
+        wp_reservations_fini(&w.reservations);
+    }
+}
+
 /* What is on order stays so, though more is announced behind it. */
 static void
 never_taken_back(void **state)
@@ -165,6 +190,7 @@ main(void)
         cmocka_unit_test(one_after_another),
         cmocka_unit_test(never_taken_back),
         cmocka_unit_test(little_measured),
+        cmocka_unit_test(taken_early),
         cmocka_unit_test(many),
     };
 

@@ -523,6 +523,24 @@ hold(void **state)
     assert_int_equal(wp_hold_most(&h, 3000 * S), 0);
 }
 
+/* Another lead time is as of now, and what was claimed is in the slots that it
+ * came in. */
+static void
+a_lead_time_is_as_of_now(void **state)
+{
+    struct wp_need need;
+
+    (void)state;
+    wp_need_init(&need, 0, 4);
+    wp_need_add(&need, 10 * S, 3);
+    wp_need_set_lead(&need, 12 * S, 4.1);
+    assert_int_equal(need.slot, 12 * S / need.slot_ns);
+    assert_int_equal(wp_need_now(&need), 3);
+    wp_need_set_lead(&need, 20 * S, 4.1);
+    assert_int_equal(need.slot, 20 * S / need.slot_ns);
+    assert_int_equal(wp_need_now(&need), 0);
+}
+
 int
 main(void)
 {
@@ -545,6 +563,7 @@ main(void)
         cmocka_unit_test(windows_of_regular_claims),
         cmocka_unit_test(windows_of_a_ramp),
         cmocka_unit_test(windows_of_a_step),
+        cmocka_unit_test(a_lead_time_is_as_of_now),
         cmocka_unit_test(hold),
     };
 

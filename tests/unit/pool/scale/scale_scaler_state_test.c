@@ -197,6 +197,33 @@ restart_late(void **state)
     wp_scaler_destroy(b.scaler);
 }
 
+/* Earlier versions have saved it so: nothing in it moves, and a reservation
+ * takes as much as it has. */
+static void
+as_long_as_ever(void **state)
+{
+    struct world w = world_make(0);
+    static uint8_t bytes[4096];
+    struct wp_err err;
+    size_t len;
+
+    (void)state;
+    len = wp_scaler_save(w.scaler, S, WALL0, NULL, 0);
+    assert_int_equal(len, 3008);
+    memset(bytes, 0xee, sizeof bytes);
+    assert_int_equal(wp_scaler_save(w.scaler, S, WALL0, bytes, sizeof bytes),
+                     len);
+    assert_int_equal(bytes[len - 1], 0);
+    assert_int_equal(bytes[len], 0xee);
+    assert_int_equal(wp_scaler_reserve(w.scaler, WP_STR("r"), 1,
+                                       WALL0 + 3600 * S, WALL0 + 7200 * S,
+                                       &err),
+                     WP_OK);
+    assert_int_equal(wp_scaler_save(w.scaler, S, WALL0, NULL, 0),
+                     len + 64 + 4 + 4 + 8 + 8);
+    wp_scaler_destroy(w.scaler);
+}
+
 /* With all reservations: room for the largest table of what was learned
  * (WP_LEARN_STATES * WP_LEARN_BINS cells of 10 bytes, and a head), and of
  * bursts. */
@@ -889,6 +916,7 @@ main(void)
         cmocka_unit_test(restart),
         cmocka_unit_test(restart_learned),
         cmocka_unit_test(restart_late),
+        cmocka_unit_test(as_long_as_ever),
         cmocka_unit_test(bound),
         cmocka_unit_test(what_cannot_be),
         cmocka_unit_test(cells_that_cannot_be),
