@@ -496,6 +496,24 @@ end(void)
     settle();
 }
 
+/* Who asks for a claim that is over hears when it ended. */
+static void
+tell_expired(struct replica *r)
+{
+    static const char *const ids[] = {"c1", "c2", "c5", "c6", "c9"};
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(ids); i++) {
+        struct wp_claim_info info;
+
+        journal("%s: %s, expired %lld", ids[i],
+                wp_status_name(wp_pools_get(r->pools, WP_STR(""),
+                                            wp_str_from(ids[i]), &info)),
+                (long long)wp_pools_expired_wall_ms(r->pools, WP_STR(""),
+                                                    wp_str_from(ids[i])));
+        end_of_answer();
+    }
+}
+
 /* A process that is killed; of its sandboxes one is gone. */
 static void
 restart(void)
@@ -511,6 +529,7 @@ restart(void)
     settle();
     wp_clock_manual_advance(&replica_clock, 200 * S);
     settle();
+    tell_expired(&a);
 }
 
 static void

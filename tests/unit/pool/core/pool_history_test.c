@@ -600,12 +600,35 @@ records_all_that_its_scaler_is_told(void **state)
     wp_rig_fini(&rig);
 }
 
+/* Each was decided on before the next one came, though no time passed. */
+static void
+claims_of_one_moment_stay_apart(void **state)
+{
+    struct wp_pool_spec spec = spec_of("99%");
+    static char text[4096];
+    struct wp_rig rig;
+
+    (void)state;
+    wp_rig_init(&rig, 64, 4, &spec);
+    claim(&rig);
+    (void)wp_pools_run(rig.pools);
+    claim(&rig);
+    claim(&rig);
+    (void)wp_pools_run(rig.pools);
+    tell(wp_pools_history(rig.pools, 0), text, sizeof text);
+    assert_non_null(strstr(text, "claims 1\n"));
+    assert_non_null(strstr(text, "claims 2\n"));
+    assert_null(strstr(text, "claims 3\n"));
+    wp_rig_fini(&rig);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_without_an_objective),
         cmocka_unit_test(records_all_that_its_scaler_is_told),
+        cmocka_unit_test(claims_of_one_moment_stay_apart),
         cmocka_unit_test(many_lead_times_are_thinned),
         cmocka_unit_test_setup(survives_a_kill, replica_set_up),
         cmocka_unit_test_setup(survives_a_kill_without_an_objective,

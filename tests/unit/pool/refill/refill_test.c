@@ -219,6 +219,41 @@ test_young_deaths(void **state)
 
 /* When the wait is over a single probe goes out; each that fails doubles the
  * wait up to a minute; the first that succeeds sets all back. */
+/* Once those that became ready have lived, it is as if nothing had been. */
+static void
+test_a_trial_that_is_passed_leaves_nothing(void **state)
+{
+    struct wp_refill refill;
+    struct wp_refill_view view = view_of(8, 0, 0, 0);
+    int64_t proven_ns;
+
+    (void)state;
+    wp_refill_init(&refill, 1);
+    wp_refill_on_create_refused(&refill, WP_RESOURCE_EXHAUSTED, view.now_ns);
+    for (int i = 0; i < WP_REFILL_BREAKER_FAILURES; i++) {
+        wp_refill_on_died_young(&refill, view.now_ns);
+    }
+    assert_true(wp_refill_breaker_open(&refill));
+    view.now_ns += 10 * S;
+    assert_int_equal(wp_refill_plan(&refill, &view).create, 1);
+    wp_refill_on_ready(&refill, 3 * S);
+    view.ready = 1;
+    proven_ns = view.now_ns + WP_REFILL_YOUNG_NS;
+    expect_plan(&refill, view, 0, 0, proven_ns);
+    view.now_ns = proven_ns - 1;
+    expect_plan(&refill, view, 0, 0, proven_ns);
+    view.now_ns++;
+    expect_plan(&refill, view, 7, 0, WP_TIME_NEVER);
+    assert_int_equal(refill.breaker, WP_BREAKER_CLOSED);
+    assert_int_equal(refill.failures_in_row, 0);
+    assert_int_equal(refill.backoff_ns, WP_REFILL_BACKOFF_MIN_NS);
+    assert_int_equal(refill.pause_ns, WP_REFILL_PAUSE_MIN_NS);
+    assert_int_equal(refill.young_in_row, 0);
+    assert_int_equal(refill.proven_at_ns, 0);
+    assert_false(refill.on_trial);
+    assert_int_equal(refill.lead_ns, 3 * S);
+}
+
 static void
 test_breaker_probes_with_backoff(void **state)
 {
@@ -554,6 +589,7 @@ main(void)
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_breaker_opens_and_closes),
         cmocka_unit_test(test_young_deaths),
+        cmocka_unit_test(test_a_trial_that_is_passed_leaves_nothing),
         cmocka_unit_test(test_breaker_probes_with_backoff),
         cmocka_unit_test(test_breaker_and_stragglers),
         cmocka_unit_test(test_lost_probe_is_replaced),
