@@ -73,8 +73,7 @@ read_history(struct wp_advice *advice)
 static uint32_t
 leads_kept(const struct wp_advice *advice)
 {
-    return advice->facts.n_leads < LEADS_KEPT ? advice->facts.n_leads
-                                              : LEADS_KEPT;
+    return wp_min_u32(advice->facts.n_leads, LEADS_KEPT);
 }
 
 static void
@@ -217,8 +216,8 @@ begin_needs(struct needs *needs, const struct wp_advice *advice)
 }
 
 /* need[n], if not NULL: claims that found n under way; a constant stock of more
- * would have served them at once. *peaks: times, apart from each other, at
- * which more than `above` were under way. False when memory lacks. */
+ * would have served them at once. *peaks, from 0 on: times, apart from each
+ * other, at which more than `above` were under way. False when memory lacks. */
 static bool
 walk_needs(const struct wp_advice *advice, uint64_t *need, uint32_t above,
            uint32_t *peaks)
@@ -234,7 +233,6 @@ walk_needs(const struct wp_advice *advice, uint64_t *need, uint32_t above,
     bool whole = begin_needs(&needs, advice) &&
                  wp_replay_source_history(advice->config.history, &source);
 
-    *peaks = 0;
     while (whole && source.next(source.self, &at_ns, &n)) {
         while (wp_replay_heap_next_ns(&needs.under_way) <= at_ns) {
             (void)wp_replay_heap_pop(&needs.under_way);
@@ -283,8 +281,8 @@ add_fixed_sizes(struct wp_advice *advice, const double *objectives,
                 uint32_t n_objectives)
 {
     uint64_t *need = calloc(NEED_MAX, sizeof *need);
-    uint32_t peaks;
-    bool whole = need != NULL && walk_needs(advice, need, UINT32_MAX, &peaks);
+    uint32_t *peaks = &advice->facts.peaks;
+    bool whole = need != NULL && walk_needs(advice, need, UINT32_MAX, peaks);
 
     for (uint32_t k = 0; k < n_objectives && whole; k++) {
         if (k > 0) {
@@ -293,8 +291,8 @@ add_fixed_sizes(struct wp_advice *advice, const double *objectives,
         }
         add_fixed(advice, size_for(need, objectives[k]));
     }
-    whole = whole && walk_needs(advice, NULL, size_for(need, PEAK_ABOVE),
-                                &advice->facts.peaks);
+    whole =
+        whole && walk_needs(advice, NULL, size_for(need, PEAK_ABOVE), peaks);
     free(need);
     return whole;
 }
