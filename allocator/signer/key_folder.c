@@ -132,6 +132,9 @@ write_file(const char *path, const EVP_PKEY *pair)
     if (!ok && fd >= 0) {
         int error = errno;
 
+        if (file == NULL) {
+            (void)close(fd);
+        }
         (void)unlink(fresh);
         errno = error;
     }
@@ -159,6 +162,11 @@ add_key(struct wp_signer_keys *keys, int64_t now_s, struct wp_err *err)
     }
     keys->seen = (struct timespec){.tv_sec = 0};
     wp_signer_folder_load(keys);
+    if (keys->n == 0) {
+        (void)wp_err_set(err, WP_UNAVAILABLE,
+                         "cannot read the keys of identities in %.200s",
+                         keys->dir);
+    }
     return keys->n > 0;
 }
 
