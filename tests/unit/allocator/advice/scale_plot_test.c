@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "pool/base/compiler.h"
+#include "pool/base/rng.h"
 #include "allocator/advice/plot.h"
 #include "tests/support/base/golden.h"
 
@@ -361,6 +362,156 @@ test_drawings_of_nothing(void **state)
     compare(&plot, "nothing_scaled");
 }
 
+/* ------------------------------------------------- many drawings, by their sums */
+
+static struct wp_rng dice;
+
+/* A round value, that ticks and other values are at as well, or any. */
+static double
+any_value(enum wp_plot_scale scale)
+{
+    static const double SHARES[] = {-1,      0,         0.5,   0.8,   0.9,
+                                    0.95,    0.99,      0.995, 0.999, 0.9999,
+                                    0.99999, 0.9999999, 1,     1.5};
+    static const double ODD[] = {0, -3, NAN, HUGE_VAL, -HUGE_VAL};
+
+    if (wp_rng_below(&dice, 12) == 0) {
+        return ODD[wp_rng_below(&dice, WP_ARRAY_LEN(ODD))];
+    }
+    if (scale == WP_PLOT_NINES) {
+        return wp_rng_below(&dice, 2) == 0
+                   ? SHARES[wp_rng_below(&dice, WP_ARRAY_LEN(SHARES))]
+                   : wp_rng_unit(&dice);
+    }
+    if (scale == WP_PLOT_LOG) {
+        double unit = pow(10, (double)wp_rng_below(&dice, 7) - 3);
+
+        return unit * (double)(1 + wp_rng_below(&dice, 9));
+    }
+    return wp_rng_below(&dice, 2) == 0
+               ? (double)wp_rng_below(&dice, 20) * 5 - 20
+               : 40 * wp_rng_unit(&dice);
+}
+
+/* As a drawing of wide and small spans: one of so many steps. */
+static void
+spread(struct wp_plot_point *points, uint32_t n)
+{
+    static const double SPANS[] = {1e-3, 0.05, 0.9, 1,  1.2, 2,  3,   5,
+                                   6,    8,    10,  12, 30,  47, 100, 1e4};
+    double span = SPANS[wp_rng_below(&dice, WP_ARRAY_LEN(SPANS))];
+    double from = (double)wp_rng_below(&dice, 5) * span / 2 - span;
+
+    for (uint32_t i = 0; i < n; i++) {
+        points[i].x = from + span * i / n;
+        points[i].y = from + span * (n - i) / n / 3;
+    }
+}
+
+static uint64_t
+sum_of(const char *text)
+{
+    uint64_t sum = 1469598103934665603U;
+
+    for (; *text != '\0'; text++) {
+        sum = (sum ^ (uint8_t)*text) * 1099511628211U;
+    }
+    return sum;
+}
+
+/* Drawings that nobody looks at: that of one of them has changed shows in its
+ * length and its sum. Those above show how. */
+static void
+test_many_drawings(void **state)
+{
+    static const char *const LABELS[] = {NULL, "a", "a longer label",
+                                         "the longest label <of> all & more"};
+    static struct wp_plot_point points[4][40];
+    struct golden *golden = calloc(1, sizeof *golden);
+
+    (void)state;
+    assert_non_null(golden);
+    wp_rng_init(&dice, 11);
+    for (unsigned i = 0; i < 400; i++) {
+        struct wp_plot_series series[4];
+        struct wp_plot plot = {.title = "many",
+                               .reading = "",
+                               .x_label = "x",
+                               .y_label = "y",
+                               .x_scale = (enum wp_plot_scale)(i % 3),
+                               .y_scale = (enum wp_plot_scale)(i / 3 % 3),
+                               .series = series};
+        size_t len;
+        char *svg;
+
+        plot.n_series = 1 + (uint32_t)wp_rng_below(&dice, 4);
+        for (uint32_t k = 0; k < plot.n_series; k++) {
+            uint32_t n = (uint32_t)wp_rng_below(&dice, i % 2 == 0 ? 6 : 41);
+
+            series[k] = (struct wp_plot_series){
+                "series", (enum wp_plot_style)wp_rng_below(&dice, 3), points[k],
+                n};
+            for (uint32_t p = 0; p < n; p++) {
+                points[k][p].x = any_value(plot.x_scale);
+                points[k][p].y = any_value(plot.y_scale);
+                points[k][p].label =
+                    LABELS[wp_rng_below(&dice, WP_ARRAY_LEN(LABELS))];
+            }
+            if (i % 9 == 0 && n > 0) {
+                spread(points[k], n);
+            }
+        }
+        svg = wp_plot_svg(&plot, &len);
+        assert_non_null(svg);
+        assert_int_equal(strlen(svg), len);
+        golden_add(golden, "%u: %zu bytes, %016llx\n", i, len,
+                   (unsigned long long)sum_of(svg));
+        free(svg);
+    }
+    golden_compare(golden->text, WP_TEST_GOLDEN "/many_drawings.txt");
+    free(golden);
+}
+
+static unsigned fails_at; /* The n-th that is asked for; 0: none. */
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    return fails_at > 0 && --fails_at == 0 ? NULL : __real_calloc(n, size);
+}
+
+void *
+__wrap_realloc(void *old, size_t size)
+{
+    return fails_at > 0 && --fails_at == 0 ? NULL : __real_realloc(old, size);
+}
+
+static void
+test_no_memory_for_a_drawing(void **state)
+{
+    struct wp_plot_series series[4];
+    struct wp_plot plot = sample(series);
+    char *svg = NULL;
+    size_t len = 7;
+    unsigned n = 0;
+
+    (void)state;
+    while (svg == NULL) {
+        fails_at = ++n;
+        svg = wp_plot_svg(&plot, &len);
+        assert_true(n == 1 || (svg == NULL) == (len == 0));
+    }
+    /* As much again each time: few are needed. */
+    assert_in_range(n, 3, 6);
+    fails_at = 0;
+    free(svg);
+}
+
 int
 main(void)
 {
@@ -374,6 +525,8 @@ main(void)
         cmocka_unit_test(test_drawings_in_plain_numbers),
         cmocka_unit_test(test_drawings_of_decades),
         cmocka_unit_test(test_drawings_of_nothing),
+        cmocka_unit_test(test_many_drawings),
+        cmocka_unit_test(test_no_memory_for_a_drawing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
