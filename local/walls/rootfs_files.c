@@ -242,6 +242,8 @@ wp_file_copy(const char *from, const char *to, unsigned mode,
     if (snprintf(part, sizeof part, "%s.part", to) < (int)sizeof part) {
         (void)unlink(part);
         out = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    } else {
+        errno = ENAMETOOLONG;
     }
     ok = out >= 0 && copy_bytes(in, out) && fchmod(out, mode) == 0;
     error = errno;
@@ -255,7 +257,9 @@ wp_file_copy(const char *from, const char *to, unsigned mode,
     }
     if (!ok) {
         status = wp_err_sys(err, WP_UNAVAILABLE, error, "cannot write %s", to);
-        (void)unlink(part);
+        if (out >= 0) {
+            (void)unlink(part);
+        }
     }
     (void)close(in);
     return status;
