@@ -242,8 +242,6 @@ wp_file_copy(const char *from, const char *to, unsigned mode,
     if (snprintf(part, sizeof part, "%s.part", to) < (int)sizeof part) {
         (void)unlink(part);
         out = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    } else {
-        errno = ENAMETOOLONG;
     }
     ok = out >= 0 && copy_bytes(in, out) && fchmod(out, mode) == 0;
     error = errno;
