@@ -13,6 +13,7 @@
 #include "k8s/controllers/claim/reconcile.h"
 #include "k8s/convert/convert.h"
 #include "k8s/objects/names.h"
+#include "tests/support/base/heard.h"
 
 static char pools_[1];
 static struct wp_parts parts;
@@ -453,6 +454,107 @@ a_sandbox_that_is_reserved_for_it(void **state)
     has("cu", "p", "", RESERVED("late"), "sandbox: late, names none");
 }
 
+/* --- Answers --- */
+
+static void
+what_a_status_says_of_a_write(void **state)
+{
+    static const char *const fates[] = {[WP_FATE_DONE] = "done",
+                                        [WP_FATE_LOOK] = "look",
+                                        [WP_FATE_REFUSED] = "refused",
+                                        [WP_FATE_RETRY] = "retry",
+                                        [WP_FATE_STOP] = "stop"};
+    char text[1024] = "";
+
+    (void)state;
+    for (int status = 0; status < WP_STATUS_COUNT; status++) {
+        size_t len = strlen(text);
+
+        (void)snprintf(text + len, sizeof text - len, "%s: %s\n",
+                       wp_status_text((enum wp_status)status),
+                       fates[wp_claim_fate((enum wp_status)status)]);
+    }
+    assert_string_equal(text, "ok: done\n"
+                              "pending: retry\n"
+                              "cancelled: stop\n"
+                              "invalid argument: refused\n"
+                              "deadline exceeded: retry\n"
+                              "not found: look\n"
+                              "already exists: look\n"
+                              "permission denied: refused\n"
+                              "resource exhausted: retry\n"
+                              "failed precondition: retry\n"
+                              "aborted: look\n"
+                              "unimplemented: retry\n"
+                              "internal: retry\n"
+                              "unavailable: retry\n"
+                              "unauthenticated: retry\n"
+                              "taken by another: retry\n"
+                              "outcome unknown: look\n");
+}
+
+/* Of the answer: its object; "none": there is none. */
+static void
+learns(enum wp_status status, const char *text, const char *version,
+       const char *uid, const char *said)
+{
+    json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    const struct wp_api_result result = {
+        .status = status, .kind = WP_KIND_SANDBOX, .object = json};
+    const struct wp_object *learned;
+    static struct heard heard;
+
+    heard_begin(&heard);
+    learned = wp_claim_learn(&self, &result);
+    assert_string_equal(heard_end(&heard), said);
+    assert_string_equal(learned != NULL ? learned->resource_version : "none",
+                        version);
+    assert_string_equal(learned != NULL ? learned->uid : "none", uid);
+    wp_object_unref(learned);
+    json_decref(json);
+}
+
+#define ANSWER(version, uid, more)                                             \
+    "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"s\",\"uid\":\"" uid        \
+    "\",\"resourceVersion\":\"" version "\"" more "},\"spec\":{}}"
+
+/* The version that the store has; "none". */
+static void
+knows(const char *version)
+{
+    const struct wp_object *known =
+        wp_store_find(parts.stores[WP_KIND_SANDBOX], "ns", "s");
+
+    assert_string_equal(known != NULL ? known->resource_version : "none",
+                        version);
+}
+
+static void
+the_newest_is_learned_of_an_answer(void **state)
+{
+    (void)state;
+    learns(WP_UNAVAILABLE, ANSWER("5", "u", ""), "none", "none", "");
+    learns(WP_OK, NULL, "none", "none", "");
+    learns(WP_OK, "{\"metadata\":{}}", "none", "none",
+           "WARN claim: an answer makes no sense kind=Sandbox "
+           "error=\"Sandbox: metadata.name: expected a name\"\n");
+    learns(WP_OK,
+           ANSWER("5", "u", ",\"labels\":{\"" WP_LABEL_ALIAS "\":\"x\"}"),
+           "none", "none", "");
+    knows("none");
+    learns(WP_OK, ANSWER("5", "u", ""), "5", "u", "");
+    knows("5");
+    learns(WP_OK, ANSWER("6", "u", ""), "6", "u", "");
+    knows("6");
+    /* What is known is newer, or the same. */
+    learns(WP_OK, ANSWER("5", "u", ""), "6", "u", "");
+    learns(WP_OK, ANSWER("6", "u", ""), "6", "u", "");
+    knows("6");
+    /* Another one of its name is not it. */
+    learns(WP_OK, ANSWER("4", "v", ""), "4", "v", "");
+    knows("6");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int
@@ -467,6 +569,8 @@ main(void)
         TEST(it_has_nothing),
         TEST(the_first_that_stays_is_its_own),
         TEST(a_sandbox_that_is_reserved_for_it),
+        TEST(what_a_status_says_of_a_write),
+        TEST(the_newest_is_learned_of_an_answer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

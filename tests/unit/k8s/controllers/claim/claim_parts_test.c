@@ -598,11 +598,97 @@ status_names_the_service(void **state)
 /* --- Numbers --- */
 
 static void
+creations_are(const struct wp_claim_creations *at, const char *expected)
+{
+    char text[512];
+
+    (void)snprintf(text, sizeof text, "%s %s %s %s %s %d: %d", at->ns,
+                   at->templ, at->pool, at->created_by,
+                   wp_claim_launch_text(at->launch), at->ready,
+                   (int)atomic_load(&at->count));
+    assert_string_equal(text, expected);
+}
+
+/* One series for each set of labels; a repeat goes to its own. */
+static void
+each_creation_has_its_labels(void **state)
+{
+    static const struct wp_claim_creations keys[] = {
+        {.ns = "n", .templ = "t", .pool = "p", .created_by = "unknown"},
+        {.ns = "o", .templ = "t", .pool = "p", .created_by = "unknown"},
+        {.ns = "n", .templ = "u", .pool = "p", .created_by = "unknown"},
+        {.ns = "n", .templ = "t", .pool = "q", .created_by = "unknown"},
+        {.ns = "n", .templ = "t", .pool = "p", .created_by = "controller"},
+        {.ns = "n",
+         .templ = "t",
+         .pool = "p",
+         .created_by = "unknown",
+         .launch = WP_LAUNCH_COLD},
+        {.ns = "n",
+         .templ = "t",
+         .pool = "p",
+         .created_by = "unknown",
+         .ready = true},
+    };
+    static const char *const series[] = {
+        "n t p unknown warm 0: 2",    "o t p unknown warm 0: 2",
+        "n u p unknown warm 0: 2",    "n t q unknown warm 0: 2",
+        "n t p controller warm 0: 2", "n t p unknown cold 0: 2",
+        "n t p unknown warm 1: 2"};
+    struct wp_claim_metrics *metrics =
+        aligned_alloc(_Alignof(struct wp_claim_metrics), sizeof *metrics);
+
+    (void)state;
+    assert_non_null(metrics);
+    memset(metrics, 0, sizeof *metrics);
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < WP_ARRAY_LEN(keys); i++) {
+            struct wp_claim_creations key = keys[i];
+
+            key.created_by = wp_claim_created_by(key.created_by);
+            wp_claim_metrics_created(metrics, &key);
+        }
+    }
+    assert_int_equal(atomic_load(&metrics->creations_len),
+                     WP_ARRAY_LEN(series));
+    for (size_t i = 0; i < WP_ARRAY_LEN(series); i++) {
+        creations_are(&metrics->creations[i], series[i]);
+    }
+    free(metrics);
+}
+
+static void
+labels_are_known_ones(void **state)
+{
+    char label[4];
+
+    (void)state;
+    assert_string_equal(wp_claim_created_by(""), "unknown");
+    assert_string_equal(wp_claim_created_by("go"), "unknown");
+    assert_string_equal(wp_claim_created_by("go-client"), "go-client");
+    assert_string_equal(wp_claim_created_by("python-client"), "python-client");
+    assert_string_equal(wp_claim_created_by("controller"), "controller");
+    assert_string_equal(wp_claim_created_by("controllers"), "unknown");
+    wp_claim_metrics_label(label, sizeof label, "abc");
+    assert_string_equal(label, "abc");
+    wp_claim_metrics_label(label, sizeof label, "abcd");
+    assert_string_equal(label, "abc");
+    wp_claim_metrics_label(label, sizeof label, "");
+    assert_string_equal(label, "__u");
+    wp_claim_metrics_label(label, sizeof label, NULL);
+    assert_string_equal(label, "__u");
+}
+
+static void
 series_are_bounded(void **state)
 {
     struct wp_claim_metrics *metrics =
         aligned_alloc(_Alignof(struct wp_claim_metrics), sizeof *metrics);
-    struct wp_claim_creations key = {.created_by = wp_claim_created_by(NULL)};
+    struct wp_claim_creations key = {.ns = "n",
+                                     .pool = "p",
+                                     .created_by = wp_claim_created_by(NULL),
+                                     .launch = WP_LAUNCH_COLD,
+                                     .ready = true};
     uint64_t sum = 0;
     uint64_t count = 0;
 
@@ -625,6 +711,11 @@ series_are_bounded(void **state)
         sum += atomic_load(&metrics->creations[i].count);
     }
     assert_int_equal(sum, 2000);
+    creations_are(&metrics->creations[0], "n t0 p unknown cold 1: 2");
+    creations_are(&metrics->creations[WP_CLAIM_SERIES_MAX - 2],
+                  "n t254 p unknown cold 1: 2");
+    creations_are(&metrics->creations[WP_CLAIM_SERIES_MAX - 1],
+                  "other other other unknown cold 1: 1490");
     /* Of this kind one more than there is room for, for what does not fit. */
     assert_int_equal(atomic_load(&metrics->latencies_len),
                      WP_CLAIM_SERIES_MAX - 2 * WP_CLAIM_LATENCIES + 1);
@@ -745,6 +836,8 @@ main(void)
         cmocka_unit_test(status_says_only_what_differs),
         cmocka_unit_test(status_names_the_service),
         cmocka_unit_test(series_are_bounded),
+        cmocka_unit_test(each_creation_has_its_labels),
+        cmocka_unit_test(labels_are_known_ones),
         cmocka_unit_test(each_series_has_its_labels),
         cmocka_unit_test(states_move_along_their_edges),
     };

@@ -657,6 +657,69 @@ not_brought(void)
     tell_end();
 }
 
+/* --- Where tests stop the process --- */
+
+static char faults[1024];
+static bool stops; /* They are looked at. */
+
+void __wrap_wp_fault(const char *name);
+void
+__wrap_wp_fault(const char *name)
+{
+    size_t len = strlen(faults);
+
+    if (stops) {
+        int n = snprintf(faults + len, sizeof faults - len, "%s\n", name);
+
+        assert_true(n > 0 && (size_t)n < sizeof faults - len);
+    }
+}
+
+static void
+life_of_two(void)
+{
+    told = 0;
+    wp_claim_rig_init(&rig);
+    rig.parts.config.observability_annotations = false;
+    wp_claim_rig_start(&rig, 1);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    (void)strcat(faults, "-- a cold one\n");
+    merge(WP_KIND_SANDBOX_TEMPLATE, "t",
+          SPEC("\"envVarsInjectionPolicy\":\"Allowed\""));
+    wp_claim_rig_claim(&rig, "b", "\"env\":[{\"name\":\"B\",\"value\":\"2\"}]");
+    end();
+}
+
+static void
+the_process_can_be_stopped_at_each_step(void **state)
+{
+    char *text = NULL;
+    size_t len;
+
+    (void)state;
+#ifndef WP_TEST_TOOLS
+    skip();
+#endif
+    story = open_memstream(&text, &len);
+    assert_non_null(story);
+    stops = true;
+    life_of_two();
+    stops = false;
+    assert_int_equal(fclose(story), 0);
+    free(text);
+    assert_string_equal(faults, "claim.before_claim\n"
+                                "claim.after_claim\n"
+                                "claim.before_adopt\n"
+                                "claim.adopt_sent\n"
+                                "claim.after_adopt\n"
+                                "claim.after_status\n"
+                                "claim.before_annotations\n"
+                                "-- a cold one\n"
+                                "claim.before_create\n"
+                                "claim.after_create\n"
+                                "claim.after_status\n");
+}
+
 static void
 seldom_things_go_as_they_are_told(void **state)
 {
@@ -697,6 +760,7 @@ main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(seldom_things_go_as_they_are_told),
+        cmocka_unit_test(the_process_can_be_stopped_at_each_step),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
