@@ -12,7 +12,8 @@
 #include "k8s/objects/view.h"
 #include "pool/base/assert.h"
 
-/* One variable into one container. */
+/* One variable into one container. *reason stays as it is, unless a policy does
+ * not let that be. */
 static enum wp_status
 add_variable(json_t *container, const char *name, const json_t *value,
              int policy, const char **reason, struct wp_err *err)
@@ -35,7 +36,6 @@ add_variable(json_t *container, const char *name, const json_t *value,
     }
     have = wp_json_find(env, "name", name);
     if (have != NULL && policy != WP_INJECTION_OVERRIDES) {
-        *reason = WP_REASON_ERROR;
         return wp_err_set(err, WP_FAILED_PRECONDITION,
                           "env: '%s' is the template's, and its policy does "
                           "not let a claim change it",
@@ -53,7 +53,7 @@ add_variable(json_t *container, const char *name, const json_t *value,
     return WP_OK;
 }
 
-/* The claim's part of a Sandbox's spec. */
+/* The claim's part of a Sandbox's spec; *reason as above. */
 static enum wp_status
 add_env(json_t *spec, const json_t *env, int policy, const char **reason,
         struct wp_err *err)
@@ -88,7 +88,6 @@ add_env(json_t *spec, const json_t *env, int policy, const char **reason,
         }
         if (!json_is_object(container) || name[0] == '\0' ||
             !json_is_string(value)) {
-            *reason = WP_REASON_ERROR;
             return wp_err_set(err, WP_INVALID_ARGUMENT,
                               "env: '%s': expected a name, a value and a "
                               "container of the template, not '%s'",

@@ -124,6 +124,43 @@ domains_are_read(void **state)
     wp_label_domains_fini(&domains);
 }
 
+/* As many as there may be, and one more; each as long as it may be. */
+static void
+domains_are_counted(void **state)
+{
+    static char text[(WP_LABEL_DOMAINS_MAX + 1) * 8];
+
+    (void)state;
+    for (int n = WP_LABEL_DOMAINS_MAX; n < WP_LABEL_DOMAINS_MAX + 2; n++) {
+        struct wp_label_domains domains;
+        struct wp_err err;
+        enum wp_status status;
+        size_t len = 0;
+
+        for (int i = 0; i < n; i++) {
+            len += (size_t)snprintf(text + len, sizeof text - len, "%da.io\n",
+                                    i % 10);
+        }
+        status = wp_label_domains_parse(&domains, wp_str_from(text), &err);
+        if (n == WP_LABEL_DOMAINS_MAX) {
+            assert_int_equal(status, WP_OK);
+            assert_int_equal(domains.len, n);
+        } else {
+            char words[128];
+
+            assert_int_equal(status, WP_INVALID_ARGUMENT);
+            (void)snprintf(words, sizeof words,
+                           "allowed label domains: '%da.io': expected at most "
+                           "%d DNS names",
+                           (n - 1) % 10, WP_LABEL_DOMAINS_MAX);
+            assert_string_equal(err.msg, words);
+        }
+        wp_label_domains_fini(&domains);
+        assert_null(domains.text);
+        assert_int_equal(domains.len, 0);
+    }
+}
+
 /* A file of the longest text there may be, and one of a byte more. */
 static void
 domains_are_bounded(void **state)
@@ -169,6 +206,8 @@ metadata_is_checked(void **state)
         {"{\"labels\":{\"a\":\"b\"}}", "label 'a': expected a domain"},
         {"{\"labels\":{\"app\":\"sandbox-router\"}}",
          "label app=sandbox-router is the router's own"},
+        {"{\"labels\":{\"app\":\"other\"}}", "label 'app': expected a domain"},
+        {"{\"labels\":{\"sandbox.users.io/a\":\"sandbox-router\"}}", NULL},
         {"{\"labels\":{\"notsandbox.users.io/a\":\"b\"}}",
          "not among those that are allowed"},
         {"{\"labels\":{\"users.io/a\":\"b\"}}",
@@ -825,6 +864,7 @@ main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pool_is_its_own_or_one_of_its_template),
         cmocka_unit_test(domains_are_read),
+        cmocka_unit_test(domains_are_counted),
         cmocka_unit_test(domains_are_bounded),
         cmocka_unit_test(metadata_is_checked),
         cmocka_unit_test(metadata_letters),

@@ -45,6 +45,9 @@ annotations_first(void)
     tell_calls("the annotation is there");
     wp_claim_rig_settle(&rig);
     tell_ready("b");
+    /* Once is enough. */
+    merge(WP_KIND_SANDBOX_CLAIM, "b", SPEC("\"additionalPodMetadata\":null"));
+    assert_int_equal(wp_claim_rig_make_ready(&rig, 1), 1);
     tell_end();
 }
 
@@ -242,6 +245,23 @@ ends_while_it_waits(void)
         wp_claim_rig_advance(&rig, 877 * MS);
         tell_end();
     }
+}
+
+/* What it was told to have is another's, and so is that of its name. */
+static void
+ends_with_nothing(void)
+{
+    begin_silent(0);
+    put_sandbox("a", "", "Job", "j", "ju");
+    put_sandbox("x", "", "SandboxClaim", "b", "bu");
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_SANDBOX_CLAIM,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\"},\"spec\":{"
+        "\"warmPoolRef\":{\"name\":\"p\"}," ENDS(
+            "Retain") "},\"status\":{"
+                      "\"sandbox\":{\"name\":\"x\"}}}");
+    wp_claim_rig_advance(&rig, 2 * S);
+    tell_end();
 }
 
 /* --- Without a garbage collector --- */
@@ -556,6 +576,47 @@ doubt_stays(void)
     json_decref(said);
 }
 
+/* It was not adopted, as was read: what is asked for then is given up again. */
+static void
+doubt_ends(void)
+{
+    for (int how = 0; how < 2; how++) {
+        told = 0;
+        wp_claim_rig_init(&rig);
+        rig.parts.config.claim_events = false;
+        rig.parts.config.cold_start = false;
+        wp_claim_rig_start(&rig, 1);
+        (void)fprintf(story, "== %d\n", how);
+        put("a", "");
+        go_on();
+        if (how == 0) {
+            wp_recorder_remove(
+                rig.api, WP_KIND_SANDBOX, "ns",
+                wp_recorder_open(rig.api, WP_VERB_PATCH, WP_KIND_SANDBOX)
+                    ->name);
+        } else {
+            (void)wp_recorder_merge(
+                rig.api, WP_KIND_SANDBOX, "ns",
+                wp_recorder_open(rig.api, WP_VERB_PATCH, WP_KIND_SANDBOX)->name,
+                "{\"metadata\":{\"ownerReferences\":[{\"apiVersion\":"
+                "\"extensions.agents.x-k8s.io/v1beta1\",\"kind\":"
+                "\"SandboxClaim\",\"name\":\"b\",\"uid\":\"bu\","
+                "\"controller\":true}]}}");
+        }
+        wp_recorder_answer(
+            wp_recorder_open(rig.api, WP_VERB_PATCH, WP_KIND_SANDBOX),
+            WP_UNKNOWN_OUTCOME, NULL);
+        heard_begin(&heard);
+        wp_claim_rig_settle(&rig);
+        (void)fprintf(story, "%s", heard_end(&heard));
+        wp_claim_rig_advance(&rig, 1 * S);
+        tell_numbers();
+        merge(WP_KIND_SANDBOX_CLAIM, "a", SPEC(BAD));
+        tell_ready("a");
+        tell_end();
+    }
+}
+
 /* --- What is brought up to date --- */
 
 static void
@@ -736,6 +797,7 @@ seldom_things_go_as_they_are_told(void **state)
         {"deleted", deleted},
         {"ended and changed", ended_and_changed},
         {"ends while it waits", ends_while_it_waits},
+        {"ends with nothing", ends_with_nothing},
         {"collected", collected},
         {"no names", no_names},
         {"missing meanwhile", missing_meanwhile},
@@ -745,6 +807,7 @@ seldom_things_go_as_they_are_told(void **state)
         {"contradicted", contradicted},
         {"refused while granted", refused_while_granted},
         {"doubt stays", doubt_stays},
+        {"doubt ends", doubt_ends},
         {"up to date", up_to_date},
         {"unknown template", unknown_template},
         {"domains", domains},
