@@ -11,10 +11,11 @@
 #include <cmocka.h>
 
 #include "k8s/objects/json.h"
+#include "k8s/objects/names.h"
 #include "tests/support/base/journal.h"
 
 enum {
-    CALLS_MAX = 16,
+    CALLS_MAX = 128,
     TEXT_MAX = 8192,
 };
 
@@ -56,7 +57,9 @@ struct wp_work_queue *
 __wrap_wp_work_queue_create(const struct wp_work_queue_config *config)
 {
     lone.queue = *config;
-    journal("  a queue of %u", config->workers_max);
+    journal("  a queue of %u, pauses %lld to %lld", config->workers_max,
+            (long long)config->backoff_min_ns,
+            (long long)config->backoff_max_ns);
     journal_line();
     return the_queue();
 }
@@ -180,6 +183,14 @@ wp_api_post(struct wp_api *api, const struct wp_api_target *target,
 }
 
 void
+wp_api_check(struct wp_api *api, const struct wp_api_target *target,
+             json_t *body, bool strict, wp_api_done *done, void *ctx)
+{
+    (void)api;
+    called(strict ? "CHECK strictly" : "CHECK", target, body, done, ctx);
+}
+
+void
 wp_api_put(struct wp_api *api, const struct wp_api_target *target, json_t *body,
            wp_api_done *done, void *ctx)
 {
@@ -226,7 +237,8 @@ lone_rig_init(struct lone_rig *rig)
     rig->parts.clock = &rig->clock.clock;
     rig->parts.active = true;
     for (size_t i = 0; i < WP_KIND_COUNT; i++) {
-        rig->parts.stores[i] = wp_store_create((enum wp_kind)i, NULL);
+        rig->parts.stores[i] = wp_store_create(
+            (enum wp_kind)i, i == WP_KIND_SANDBOX ? WP_LABEL_WARM_POOL : NULL);
         assert_non_null(rig->parts.stores[i]);
     }
 }
@@ -331,6 +343,12 @@ lone_answer(const struct wp_api_result *result, const char *object)
     journal_line();
     done(ctx, &full);
     json_decref(full.object);
+}
+
+size_t
+lone_open(void)
+{
+    return lone.calls_len;
 }
 
 void

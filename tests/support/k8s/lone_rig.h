@@ -30,6 +30,8 @@ void lone_look(const char *ns, const char *name);
 void lone_answer(const struct wp_api_result *result, const char *object);
 /* The same with nothing but this status. */
 void lone_ends(enum wp_status status);
+/* How many calls were not answered. */
+size_t lone_open(void);
 
 /* A line of its own. */
 void lone_say(const char *what);
