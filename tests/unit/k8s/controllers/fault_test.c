@@ -11,6 +11,9 @@
 #include <cmocka.h>
 
 #include "k8s/controllers/fault.h"
+#include "tests/support/base/heard.h"
+
+static struct heard heard;
 
 /* How a process ends that comes to step "a" three times and to "b" once. */
 static int
@@ -57,11 +60,47 @@ ends_where_told(void **state)
     assert_int_equal(end_with("a:kill:0,:kill,a:burn"), 7);
 }
 
+#define REFUSED(text)                                                          \
+    "ERROR WARMPOOL_FAULT: expected STEP:kill or STEP:stop got=" text "\n"
+
+/* What makes no sense is logged, and what is beside it counts; and so is the
+ * ninth. */
+static void
+says_what_makes_no_sense(void **state)
+{
+    static const struct {
+        const char *setting;
+        int ends;
+        const char *log;
+    } rows[] = {
+        {"a:kill:0,b:kill", -SIGKILL, REFUSED("a:kill:0")},
+        {"a:kill:x,a:kill:-1,:kill,a:burn,a", 7,
+         REFUSED("a:kill:x") REFUSED("a:kill:-1") REFUSED(":kill")
+             REFUSED("a:burn") REFUSED("a")},
+        {"1:kill,2:kill,3:kill,4:kill,5:kill,6:kill,7:kill,a:kill", -SIGKILL,
+         ""},
+        {"1:kill,2:kill,3:kill,4:kill,5:kill,6:kill,7:kill,8:stop,a:kill", 7,
+         REFUSED("a:kill")},
+        {"a:stop:2", -SIGSTOP, ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int ends;
+
+        heard_begin(&heard);
+        ends = end_with(rows[i].setting);
+        assert_string_equal(heard_end(&heard), rows[i].log);
+        assert_int_equal(ends, rows[i].ends);
+    }
+}
+
 int
 main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_where_told),
+        cmocka_unit_test(says_what_makes_no_sense),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

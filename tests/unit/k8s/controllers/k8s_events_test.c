@@ -181,6 +181,65 @@ fields(void **state)
                         "extensions.agents.x-k8s.io/v1beta1");
 }
 
+static void
+assert_written(const struct rig *rig, size_t i, const char *text)
+{
+    char *is = json_dumps(rig->api.writes[i].body, JSON_COMPACT);
+
+    assert_string_equal(is, text);
+    free(is);
+}
+
+/* The whole of the first, and of a repetition, to the moment when it is
+ * written: a look comes ten seconds after another at the earliest, and the
+ * count a minute after the last write. */
+static void
+whole(void **state)
+{
+    struct rig *rig = *state;
+
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    assert_written(
+        rig, 0,
+        "{\"apiVersion\":\"events.k8s.io/v1\",\"kind\":\"Event\","
+        "\"metadata\":{\"name\":\"mine.17979cfe362a0000\",\"namespace\":"
+        "\"team\"},\"eventTime\":\"2023-11-14T22:13:20.000000Z\","
+        "\"reportingController\":\"sandboxclaim-controller\","
+        "\"reportingInstance\":\"replica-1\",\"action\":\"Adoption\","
+        "\"reason\":\"SandboxAdopted\",\"type\":\"Normal\",\"note\":\"a\","
+        "\"regarding\":{\"apiVersion\":\"extensions.agents.x-k8s.io/v1beta1\","
+        "\"kind\":\"SandboxClaim\",\"namespace\":\"team\",\"name\":\"mine\","
+        "\"uid\":\"u-1\",\"resourceVersion\":\"7\"}}");
+    answer(rig, 0, WP_OK);
+    wp_clock_manual_advance(&rig->clock, 1 * WP_NS_PER_S);
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    wp_clock_manual_advance(&rig->clock, 59 * WP_NS_PER_S - 1);
+    wp_events_record(rig->events, rig->about, &adopted, "b");
+    wp_clock_manual_advance(&rig->clock, 10 * WP_NS_PER_S - 1);
+    wp_events_record(rig->events, rig->about, &adopted, "c");
+    assert_int_equal(rig->api.len, 3);
+    assert_string_equal(rig->api.writes[1].name, "mine.17979d0c2e715800");
+    wp_clock_manual_advance(&rig->clock, 1);
+    wp_events_record(rig->events, rig->about, &adopted, "d");
+    assert_int_equal(rig->api.len, 5); /* The series, and d. */
+    assert_written(rig, 3,
+                   "{\"series\":{\"count\":2,\"lastObservedTime\":"
+                   "\"2023-11-14T22:13:21.000000Z\"}}");
+    answer(rig, 3, WP_OK);
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    for (int s = 10; s < 60; s += 10) {
+        wp_clock_manual_advance(&rig->clock, 10 * WP_NS_PER_S);
+        wp_events_record(rig->events, rig->about, &adopted, "a");
+    }
+    assert_int_equal(rig->api.len, 5);
+    wp_clock_manual_advance(&rig->clock, 10 * WP_NS_PER_S);
+    wp_events_record(rig->events, rig->about, &adopted, "e");
+    assert_int_equal(rig->api.len, 7);
+    assert_written(rig, 5,
+                   "{\"series\":{\"count\":8,\"lastObservedTime\":"
+                   "\"2023-11-14T22:15:19.999999Z\"}}");
+}
+
 /* Of what is in no namespace, as the API server wants it. */
 static void
 in_no_namespace(void **state)
@@ -433,6 +492,7 @@ off(void **state)
 {
     struct rig *rig = *state;
 
+    wp_events_destroy(NULL);
     wp_events_destroy(rig->events);
     create_events(rig, true);
     wp_events_record(rig->events, rig->about, &adopted, "a");
@@ -446,6 +506,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(fields),
+        TEST(whole),
         TEST(differences),
         TEST(series),
         TEST(forgotten),

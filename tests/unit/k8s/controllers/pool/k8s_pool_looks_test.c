@@ -441,12 +441,15 @@ its_policy_and_hands(void **state)
     look(0);
     lone_say("# it goes, and what was told of it is forgotten");
     core_knows = true;
-    look(0);
-    lone_remove(&rig, WP_KIND_SANDBOX_WARM_POOL, POOL("3", "", "", ""));
-    look(0);
-    put(WP_KIND_SANDBOX_WARM_POOL,
-        POOL("4", "", ",'replicas':0", STATUS("0", "0", "2", "f50c43ef")));
-    look(0);
+    stats.breaker_open = true;
+    for (int i = 0; i < 2; i++) {
+        put(WP_KIND_SANDBOX_WARM_POOL,
+            POOL("4", ",'annotations':{'autoscale.warmpool.io/max':'many'}",
+                 ",'replicas':0", STATUS("0", "0", "2", "f50c43ef")));
+        look(0);
+        look(0);
+        lone_remove(&rig, WP_KIND_SANDBOX_WARM_POOL, POOL("4", "", "", ""));
+    }
     end();
     journal_compare(WP_TEST_FOLDER "/k8s_pool_looks_policy.txt");
 }

@@ -39,6 +39,26 @@ sandbox_text(char *out, size_t cap, const char *metadata, const char *template)
                    metadata, template);
 }
 
+static size_t wiped; /* Bytes. */
+
+void __wrap_explicit_bzero(void *data, size_t len);
+void __real_explicit_bzero(void *data, size_t len);
+void __wrap___explicit_bzero_chk(void *data, size_t len, size_t room);
+
+void
+__wrap_explicit_bzero(void *data, size_t len)
+{
+    wiped += len;
+    __real_explicit_bzero(data, len);
+}
+
+void
+__wrap___explicit_bzero_chk(void *data, size_t len, size_t room)
+{
+    assert_true(len <= room);
+    __wrap_explicit_bzero(data, len);
+}
+
 /* What a sandbox of a pool gets: the system's labels by the system's own rules,
  * the template's without those that only the system may set. */
 static void
@@ -180,7 +200,10 @@ tokens(void **state)
                    "'WARMPOOL_RUNTIME_TOKEN_DIGEST','value':'own'}]}],"
                    "'initContainers':[{'name':'d','env':[%s]}]}",
                    ours, ours, ours);
+    wiped = 0;
     assert_json(spec_with_tokens("'warmpool.dev/uid':'00'", spec, key), want);
+    assert_true(wiped >= sizeof token);
+    assert_json(spec_with_tokens("'warmpool.dev/brings':'1'", spec, key), want);
     assert_json(spec_with_tokens("", spec, key), spec);
 }
 

@@ -583,6 +583,43 @@ expiry(void **state)
     json_decref(status);
 }
 
+/* What was said of a Pod that was there goes with it. */
+static void
+conditions_go(void **state)
+{
+    static const char *const pods[] = {POD(OURS, "'phase':'Succeeded'"),
+                                       RUNNING, NULL};
+    struct wp_object *sandbox = sandbox_of("");
+    json_t *status = json_object();
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(pods); i++) {
+        struct wp_object *pod =
+            pods[i] != NULL ? object_of(WP_KIND_POD, pods[i]) : NULL;
+        json_t *conditions;
+
+        wp_sandbox_status_apply(
+            status,
+            &(struct wp_sandbox_facts){.sandbox = sandbox,
+                                       .hash = "0a1b2c3d",
+                                       .pod = pod,
+                                       .pods = pod != NULL,
+                                       .service = WP_SERVICE_NONE,
+                                       .error = "",
+                                       .cluster_domain = "cluster.local"},
+            NOW_NS);
+        conditions = json_object_get(status, "conditions");
+        assert_int_equal(wp_condition_find(conditions, "Finished") != NULL,
+                         i == 0);
+        assert_int_equal(wp_condition_find(conditions, "PodScheduled") != NULL,
+                         i < 2);
+        assert_int_equal(json_array_size(conditions), 4 - i);
+        wp_object_unref(pod);
+    }
+    wp_object_unref(sandbox);
+    json_decref(status);
+}
+
 static void
 expiry_time(void **state)
 {
@@ -620,7 +657,7 @@ main(void)
         cmocka_unit_test(conditions),  cmocka_unit_test(fields),
         cmocka_unit_test(urgency),     cmocka_unit_test(small_changes),
         cmocka_unit_test(patches),     cmocka_unit_test(expiry),
-        cmocka_unit_test(expiry_time),
+        cmocka_unit_test(expiry_time), cmocka_unit_test(conditions_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

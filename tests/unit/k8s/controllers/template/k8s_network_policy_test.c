@@ -162,6 +162,25 @@ static const struct {
      "{'podSelector': {'matchLabels': {'a': 'b', 'c': 'd'}}}", false},
     {"{'policyTypes': ['Ingress']}", "{'policyTypes': ['Ingress', 'Egress']}",
      false},
+    {"{'egress': [{'ports': [{'port': 1, 'endPort': 2}]}]}",
+     "{'egress': [{'ports': [{'port': 1, 'endPort': 3}]}]}", false},
+    {"{'egress': [{'ports': [{'port': 1, 'endPort': 2}]}]}",
+     "{'egress': [{'ports': [{'port': 1}]}]}", false},
+    {"{'ingress': [{'ports': [{'port': 1, 'endPort': null}]}]}",
+     "{'ingress': [{'ports': [{'port': 1}]}]}", true},
+    {"{'ingress': [{'ports': [{'port': 1, 'protocol': null}, 7]}]}",
+     "{'ingress': [{'ports': [{'port': 1, 'protocol': 'TCP'}, 7]}]}", true},
+    {"{'egress': []}", "{}", true},
+    {"{'egress': null}", "{'egress': []}", true},
+    {"{'egress': [{'to': [], 'ports': []}]}", "{'egress': [{}]}", true},
+    {"{'egress': [{'to': [{'podSelector': null}]}]}",
+     "{'egress': [{'to': "
+     "[{}]}]}",
+     true},
+    {"{'egress': [{'from': []}]}", "{'egress': [{}]}", false},
+    {"{'podSelector': {'matchExpressions': [{'key': 'k', 'values': ['v']}]}}",
+     "{'podSelector': {'matchExpressions': [{'key': 'k', 'values': []}]}}",
+     false},
 };
 
 static void
