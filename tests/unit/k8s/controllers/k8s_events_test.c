@@ -499,6 +499,62 @@ off(void **state)
     assert_int_equal(rig->api.len, 0);
 }
 
+/* Names that are too long are cut: the replica's, and the object's within the
+ * event's. Whatever its length, what is said again is no news. */
+static void
+long_names(void **state)
+{
+    struct rig *rig = *state;
+    char text[3000];
+    struct wp_event event = adopted;
+    const char *instance;
+
+    memset(text, 'r', sizeof text);
+    text[129] = '\0';
+    wp_events_destroy(rig->events);
+    rig->events = wp_events_create(&(struct wp_events_config){
+        .base = rig->base,
+        .clock = &rig->clock.clock,
+        .api = &rig->api,
+        .instance = text,
+    });
+    assert_non_null(rig->events);
+    wp_events_record(rig->events, rig->about, &adopted, "a");
+    instance = wp_json_text(rig->api.writes[0].body, "reportingInstance", NULL);
+    assert_int_equal(strlen(instance), 128);
+    assert_memory_equal(instance, text, 128);
+    text[129] = 'r';
+    text[sizeof text - 1] = '\0';
+    event.controller = text;
+    wp_events_record(rig->events, rig->about, &event, "a");
+    wp_events_record(rig->events, rig->about, &event, "a");
+    assert_int_equal(rig->api.len, 2);
+}
+
+static size_t random_len;
+
+void __wrap_wp_random_bytes(void *out, size_t len);
+void __real_wp_random_bytes(void *out, size_t len);
+
+void
+__wrap_wp_random_bytes(void *out, size_t len)
+{
+    random_len += len;
+    __real_wp_random_bytes(out, len);
+}
+
+/* Nobody can choose words that meet those of others. */
+static void
+its_hash_is_keyed(void **state)
+{
+    struct rig *rig = *state;
+
+    wp_events_destroy(rig->events);
+    random_len = 0;
+    create_events(rig, false);
+    assert_int_equal(random_len, 16);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int
@@ -518,6 +574,8 @@ main(void)
         TEST(bounded),
         TEST(words),
         TEST(off),
+        TEST(long_names),
+        TEST(its_hash_is_keyed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
