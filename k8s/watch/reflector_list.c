@@ -154,7 +154,6 @@ probe_answered(struct wp_reflector *self, const struct wp_api_result *result)
     if (self->went_back || result->code == 403 || result->code == 404 ||
         (result->status == WP_OK &&
          wp_reflector_is_before(version, self->version))) {
-        self->cont[0] = '\0';
         wp_reflector_list(self);
     } else if (result->status == WP_OK) {
         self->unsure = false;

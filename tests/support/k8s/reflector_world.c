@@ -23,6 +23,8 @@ struct event *__real_event_new(struct event_base *base, evutil_socket_t fd,
                                short what, event_callback_fn run, void *ctx);
 struct event *__wrap_event_new(struct event_base *base, evutil_socket_t fd,
                                short what, event_callback_fn run, void *ctx);
+void __real_event_free(struct event *event);
+void __wrap_event_free(struct event *event);
 int __real_event_add(struct event *event, const struct timeval *tv);
 int __wrap_event_add(struct event *event, const struct timeval *tv);
 int __real_event_del(struct event *event);
@@ -68,6 +70,14 @@ __wrap_event_del(struct event *event)
     journal("  no timer");
     journal_line();
     return __real_event_del(event);
+}
+
+void
+__wrap_event_free(struct event *event)
+{
+    journal("  all of it goes");
+    journal_line();
+    __real_event_free(event);
 }
 
 uint64_t

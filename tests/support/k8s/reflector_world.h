@@ -1,7 +1,7 @@
 /* tests/support/k8s/reflector_world.h - what lies below a reflector: each call
  * writes a line into the journal, and the test gives the answers. It takes the
  * place of the API client; the test wraps calloc, realloc, event_new, event_add,
- * event_del and wp_rng_below. */
+ * event_del, event_free and wp_rng_below. */
 #ifndef WP_TESTS_SUPPORT_K8S_REFLECTOR_WORLD_H
 #define WP_TESTS_SUPPORT_K8S_REFLECTOR_WORLD_H
 

@@ -295,8 +295,12 @@ begin(const char *what)
 static void
 start(void)
 {
+    struct wp_rng draws;
+
     world.reflector = wp_reflector_start(&world.config);
     assert_non_null(world.reflector);
+    wp_rng_init(&draws, world.config.seed ^ WP_KIND_POD);
+    assert_memory_equal(&world.reflector->rng, &draws, sizeof draws);
 }
 
 /* It watches from there. */
@@ -579,6 +583,13 @@ is_told_of_an_older_server(void)
     later(0);
     page("9", "", "q");
     end();
+    begin("# is told while it watches, which ends by itself");
+    watch("7");
+    went_back();
+    passes(S);
+    ends(WP_OK, 200);
+    later(0);
+    end();
     begin("# is told while it probes");
     watch("7");
     ends(WP_UNKNOWN_OUTCOME, 200);
@@ -689,12 +700,18 @@ takes_events(void)
     says(CHANGE("ADDED", "w", "12"));
     says(CHANGE("MODIFIED", "w", "13"));
     says(CHANGE("DELETED", "w", "14"));
+    written = pod("v", "30");
+    object = wp_object_create(WP_KIND_POD, written, NULL);
+    assert_non_null(object);
+    wp_store_learn(world.store, object);
+    json_decref(written);
+    says(CHANGE("DELETED", "v", "15"));
     says("{\"type\":\"ADDED\",\"object\":{\"metadata\":{"
-         "\"resourceVersion\":\"15\"}}}\n");
-    says("{\"type\":\"DELETED\",\"object\":{\"metadata\":{"
          "\"resourceVersion\":\"16\"}}}\n");
+    says("{\"type\":\"DELETED\",\"object\":{\"metadata\":{"
+         "\"resourceVersion\":\"17\"}}}\n");
     says(CHANGE("ADDED", "x", "not a number"));
-    says(CHANGE("ADDED", "y", "17"));
+    says(CHANGE("ADDED", "y", "18"));
     ends(WP_OK, 200);
     later(0);
     end();
@@ -709,6 +726,14 @@ ends_for_what_it_says(const char *line)
     says(line);
     ends(WP_CANCELLED, 200);
     later(0);
+    page("9", "", "p");
+    if (!world.streaming) {
+        later(0);
+    }
+    says(BOOKMARK("10"));
+    ends(WP_OK, 200); /* The next one has a good name. */
+    later(0);
+    ends(WP_CANCELLED, 0);
     end();
 }
 
@@ -795,6 +820,11 @@ is_refused(void)
         begin("# is refused");
         watch("7");
         ends_after(WP_OK, codes[i], 2 * S, "words");
+        later(0);
+        end();
+        begin("# is refused, and its words are cut off");
+        watch("7");
+        ends_after(WP_UNKNOWN_OUTCOME, codes[i], -1, "words");
         later(0);
         end();
     }
