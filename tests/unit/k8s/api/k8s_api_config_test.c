@@ -1,5 +1,6 @@
 /* Which API server, and as whom: what a kubeconfig and a Pod say, and every
  * refusal with its field. */
+#include <fcntl.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,10 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "k8s/api/api_config.h"
+#include "tests/support/base/golden.h"
 #include "tests/support/base/temp_dir.h"
 
 #define HEAD                                                                   \
@@ -69,6 +72,36 @@ whole(void **state)
     assert_false(config.insecure);
     wp_api_config_fini(&config);
     assert_null(config.token);
+}
+
+/* Of all that it may have nothing is left. */
+static void
+nothing_left(void **state)
+{
+    static const struct wp_api_config zero;
+    struct wp_api_config config;
+
+    (void)state;
+    memset(&config, 0, sizeof config);
+    config = (struct wp_api_config){
+        .server = strdup("a"),
+        .server_name = strdup("b"),
+        .ca_file = strdup("c"),
+        .ca_pem = strdup("d"),
+        .cert_file = strdup("e"),
+        .cert_pem = strdup("f"),
+        .key_file = strdup("g"),
+        .key_pem = strdup("h"),
+        .token_file = strdup("i"),
+        .token = strdup("j"),
+        .user = strdup("k"),
+        .own_namespace = strdup("l"),
+        .insecure = true,
+    };
+    wp_api_config_fini(&config);
+    assert_memory_equal(&config, &zero,
+                        offsetof(struct wp_api_config, insecure));
+    assert_false(config.insecure);
 }
 
 /* The context that is asked for, its namespace by default, and data before
@@ -195,6 +228,8 @@ static const struct {
 static void
 refusals(void **state)
 {
+    static struct golden golden;
+
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct wp_api_config config;
@@ -208,7 +243,12 @@ refusals(void **state)
                      err.msg);
         }
         assert_null(config.server);
+        /* What libyaml says of it is its own affair. */
+        golden_add(&golden, "%zu: %s\n", i,
+                   strcmp(refused[i].field, "not YAML") != 0 ? err.msg
+                                                             : "not YAML");
     }
+    golden_compare(golden.text, WP_TEST_REFUSALS);
 }
 
 /* Base64, to the letter; line ends are skipped. */
@@ -271,6 +311,16 @@ write_file(const char *dir, const char *name, const char *text)
 /* Of blocks that hold a huge file, those without a byte of it. */
 static int frees_wiped;
 
+static uint32_t memory; /* This allocation from now on fails; 0: none. */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+char *__real_strndup(const char *text, size_t len);
+char *__wrap_strndup(const char *text, size_t len);
 void __real_free(void *p);
 void __wrap_free(void *p);
 
@@ -283,6 +333,188 @@ __wrap_free(void *p)
         frees_wiped += memcmp(p, wiped, sizeof wiped) == 0;
     }
     __real_free(p);
+}
+
+static bool
+fails(void)
+{
+    return memory != 0 && --memory == 0;
+}
+
+void *
+__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+char *
+__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : __real_strdup(text);
+}
+
+char *
+__wrap_strndup(const char *text, size_t len)
+{
+    return fails() ? NULL : __real_strndup(text, len);
+}
+
+/* Whatever memory lacks for, it is said, and nothing is left. */
+static void
+no_memory(void **state)
+{
+    static const struct wp_api_config zero;
+    struct wp_api_config config;
+    struct wp_err err;
+    char dir[256];
+    char path[512];
+    uint32_t n = 1;
+    enum wp_status status;
+
+    (void)state;
+    temp_dir_make(dir, sizeof dir);
+    write_file(dir, "config",
+               HEAD CLUSTERS("    certificate-authority: /pki/ca.crt\n"
+                             "    tls-server-name: inner\n")
+                   USERS("client-certificate-data: " PEM_BASE64
+                         ", client-key-data: " PEM_BASE64 ", token: abc"));
+    (void)snprintf(path, sizeof path, "%s/config", dir);
+    for (;; n++) {
+        memory = n;
+        status = wp_api_config_read(&config, path, NULL, &err);
+        if (memory != 0) {
+            break;
+        }
+        assert_int_equal(status, WP_RESOURCE_EXHAUSTED);
+        assert_memory_equal(&config, &zero,
+                            offsetof(struct wp_api_config, insecure));
+    }
+    memory = 0;
+    assert_int_equal(status, WP_OK);
+    assert_in_range(n, 8, 200);
+    wp_api_config_fini(&config);
+    temp_dir_remove(dir);
+}
+
+/* A file beside us; what it names is beside us as well. */
+static void
+relative_path(void **state)
+{
+    struct wp_api_config config;
+    struct wp_err err;
+    char dir[256];
+    int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    (void)state;
+    assert_true(before >= 0);
+    temp_dir_make(dir, sizeof dir);
+    write_file(dir, "config",
+               HEAD CLUSTERS("    certificate-authority: ca.crt\n") USERS(""));
+    assert_int_equal(chdir(dir), 0);
+    assert_int_equal(wp_api_config_read(&config, "config", NULL, &err), WP_OK);
+    assert_string_equal(config.ca_file, "./ca.crt");
+    wp_api_config_fini(&config);
+    assert_int_equal(fchdir(before), 0);
+    assert_int_equal(close(before), 0);
+    temp_dir_remove(dir);
+}
+
+/* A token may have 64 KiB. */
+static void
+long_tokens(void **state)
+{
+    enum {
+        MOST = 64 << 10
+    };
+    char *text = malloc(MOST + 2048);
+
+    (void)state;
+    assert_non_null(text);
+    for (size_t more = 0; more < 2; more++) {
+        struct wp_api_config config;
+        struct wp_err err;
+        char *end;
+
+        (void)strcpy(text, HEAD CLUSTERS("") "users:\n- name: u\n  user: "
+                                             "{token: ");
+        end = text + strlen(text);
+        memset(end, 't', MOST + more);
+        (void)strcpy(end + MOST + more, "}\n");
+        assert_int_equal(parse(&config, text, NULL, &err),
+                         more == 0 ? WP_OK : WP_INVALID_ARGUMENT);
+        if (more == 0) {
+            assert_int_equal(strlen(config.token), MOST);
+            wp_api_config_fini(&config);
+        }
+    }
+    free(text);
+}
+
+/* Where the service of a Pod may be, in what words it is refused otherwise. */
+static void
+pod_addresses(void **state)
+{
+    static const struct {
+        const char *host;
+        const char *port;
+        const char *server; /* NULL: refused. */
+        const char *error;
+    } rows[] = {
+        {"10.0.0.1", "1", "https://10.0.0.1:1", NULL},
+        {"10.0.0.1", "65535", "https://10.0.0.1:65535", NULL},
+        {"[::1]", "443", "https://[::1]:443", NULL},
+        {"::1", "443", "https://[::1]:443", NULL},
+        {"api.svc", "443", "https://api.svc:443", NULL},
+        {"10.0.0.1", "0", NULL, "KUBERNETES_SERVICE_PORT: a port was expected"},
+        {"10.0.0.1", "65536", NULL,
+         "KUBERNETES_SERVICE_PORT: a port was expected"},
+        {"10.0.0.1", "x", NULL, "KUBERNETES_SERVICE_PORT: a port was expected"},
+        {"a b", "443", NULL,
+         "KUBERNETES_SERVICE_HOST: an address was expected"},
+        {"", "443", NULL,
+         "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT were expected: "
+         "outside of a Pod a kubeconfig is needed"},
+        {"10.0.0.1", NULL, NULL,
+         "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT were expected: "
+         "outside of a Pod a kubeconfig is needed"},
+    };
+    static const struct wp_api_config zero;
+    char dir[256];
+
+    (void)state;
+    temp_dir_make(dir, sizeof dir);
+    write_file(dir, "token", "abc");
+    write_file(dir, "ca.crt", "x");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct wp_api_config config;
+        struct wp_err err = {.msg = ""};
+        enum wp_status status;
+
+        assert_int_equal(setenv("KUBERNETES_SERVICE_HOST", rows[i].host, 1), 0);
+        assert_int_equal(
+            rows[i].port == NULL
+                ? unsetenv("KUBERNETES_SERVICE_PORT")
+                : setenv("KUBERNETES_SERVICE_PORT", rows[i].port, 1),
+            0);
+        status = wp_api_config_in_cluster(&config, dir, &err);
+        if (rows[i].server != NULL) {
+            assert_int_equal(status, WP_OK);
+            assert_string_equal(config.server, rows[i].server);
+            wp_api_config_fini(&config);
+        } else {
+            assert_true(status != WP_OK);
+            assert_string_equal(err.msg, rows[i].error);
+            assert_memory_equal(&config, &zero,
+                                offsetof(struct wp_api_config, insecure));
+        }
+    }
+    temp_dir_remove(dir);
 }
 
 /* From a file: relative paths are the file's; a missing and a huge one are
@@ -372,10 +604,12 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole),  cmocka_unit_test(precedence),
-        cmocka_unit_test(json),   cmocka_unit_test(refusals),
-        cmocka_unit_test(base64), cmocka_unit_test(files),
-        cmocka_unit_test(in_pod),
+        cmocka_unit_test(whole),       cmocka_unit_test(nothing_left),
+        cmocka_unit_test(precedence),  cmocka_unit_test(json),
+        cmocka_unit_test(refusals),    cmocka_unit_test(base64),
+        cmocka_unit_test(files),       cmocka_unit_test(in_pod),
+        cmocka_unit_test(no_memory),   cmocka_unit_test(relative_path),
+        cmocka_unit_test(long_tokens), cmocka_unit_test(pod_addresses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
