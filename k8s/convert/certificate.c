@@ -232,7 +232,6 @@ wp_base64_encode(struct wp_str bytes)
         bytes.len <= INT32_MAX / 2 ? malloc(bytes.len / 3 * 4 + 5) : NULL;
 
     if (text != NULL) {
-        text[0] = '\0';
         (void)EVP_EncodeBlock((unsigned char *)text,
                               (const unsigned char *)bytes.ptr, (int)bytes.len);
     }

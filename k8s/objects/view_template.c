@@ -155,12 +155,15 @@ pod_metadata_hash(const json_t *spec)
     for (size_t i = 0; i < WP_ARRAY_LEN(maps); i++) {
         json_t *map =
             wp_json_at(spec, "podTemplate", "metadata", maps[i], NULL);
-        char *text = json_dumps(map, JSON_COMPACT | JSON_SORT_KEYS);
+        /* None is as good as an empty one. */
+        bool any = json_object_size(map) > 0;
+        char *text =
+            any ? json_dumps(map, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
 
-        /* Neither is as good as an empty one. */
-        hash = wp_fnv_str(
-            hash, wp_str_from(
-                      json_object_size(map) > 0 && text != NULL ? text : "{}"));
+        if (any && text == NULL) {
+            wp_json_no_memory();
+        }
+        hash = wp_fnv_str(hash, wp_str_from(any ? text : "{}"));
         free(text);
     }
     return hash;

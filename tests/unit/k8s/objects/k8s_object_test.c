@@ -11,6 +11,7 @@
 
 #include "k8s/objects/json.h"
 #include "k8s/objects/object.h"
+#include "k8s/objects/trace.h"
 #include "k8s/objects/view.h"
 
 #define META "\"metadata\":{\"namespace\":\"ns\",\"name\":\"x\",\"uid\":\"u\"}"
@@ -528,6 +529,71 @@ versions(void **state)
     assert_false(wp_object_is_older(&b, &odd));
 }
 
+#define PARENT "00-0102030405060708090a0b0c0d0e0f10-1112131415161718-01"
+
+/* The object with this carrier, and so many spaces in it. */
+static bool
+has_trace(const char *carrier, size_t spaces, struct wp_trace_context *out)
+{
+    char value[8192];
+    struct wp_object *object;
+    json_t *json;
+    struct wp_err err;
+    bool found;
+
+    (void)snprintf(value, sizeof value, "%s%*s", carrier, (int)spaces, "");
+    json = json_pack("{s:{s:s, s:s, s:s, s:{s:s}}}", "metadata", "namespace",
+                     "ns", "name", "x", "uid", "u", "annotations",
+                     "opentelemetry.io/trace-context", value);
+    assert_non_null(json);
+    object = wp_object_create(WP_KIND_SANDBOX_CLAIM, json, &err);
+    assert_non_null(object);
+    json_decref(json);
+    memset(out, 'x', sizeof *out);
+    found = wp_object_trace(object, out);
+    wp_object_unref(object);
+    return found;
+}
+
+static void
+trace(void **state)
+{
+    static const char carrier[] = "{\"a\":1,\"traceparent\":\"" PARENT "\"}";
+    static const char *const none[] = {
+        "",
+        "{}",
+        "nonsense",
+        "{\"traceparent\":7}",
+        "{\"traceparent\":\"\"}",
+        "{\"traceparent\":\"" PARENT "\",\"traceparent\":\"" PARENT "\"}",
+    };
+    static const struct wp_trace_context zero;
+    const size_t most = 4096 - (sizeof carrier - 1);
+    struct wp_object *object = make(WP_KIND_SANDBOX_CLAIM, "{" META "}");
+    struct wp_trace_context out;
+
+    (void)state;
+    for (size_t spaces = 0; spaces <= most; spaces += most) {
+        assert_true(has_trace(carrier, spaces, &out));
+        assert_true(out.sampled);
+        for (uint8_t i = 0; i < 16; i++) {
+            assert_int_equal(out.trace_id[i], i + 1);
+        }
+        for (uint8_t i = 0; i < 8; i++) {
+            assert_int_equal(out.span_id[i], 17 + i);
+        }
+    }
+    assert_false(has_trace(carrier, most + 1, &out));
+    for (size_t i = 0; i < WP_ARRAY_LEN(none); i++) {
+        assert_false(has_trace(none[i], 0, &out));
+        assert_memory_equal(&out, &zero, sizeof zero);
+    }
+    memset(&out, 'x', sizeof out);
+    assert_false(wp_object_trace(object, &out));
+    assert_memory_equal(&out, &zero, sizeof zero);
+    wp_object_unref(object);
+}
+
 int
 main(void)
 {
@@ -546,6 +612,7 @@ main(void)
         cmocka_unit_test(refused_with_long_names),
         cmocka_unit_test(too_much),
         cmocka_unit_test(versions),
+        cmocka_unit_test(trace),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

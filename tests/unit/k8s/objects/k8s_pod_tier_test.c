@@ -143,7 +143,6 @@ test_what_is_weaker(void **state)
          "initContainers[0].securityContext.runAsNonRoot"},
     };
     char paths[512];
-    char few[16];
 
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(cases); i++) {
@@ -156,8 +155,17 @@ test_what_is_weaker(void **state)
             assert_string_equal(paths, cases[i].paths);
         }
         assert_false(wp_pod_is_weaker(pod, WP_TIER_T0, paths, sizeof paths));
-        (void)!wp_pod_is_weaker(pod, WP_TIER_T1, few, sizeof few);
-        assert_int_equal(strncmp(few, cases[i].paths, strlen(few)), 0);
+        /* As much as there is room for. */
+        for (size_t cap = 1; cap < sizeof paths; cap++) {
+            memset(paths, 'x', sizeof paths);
+            assert_true(wp_pod_is_weaker(pod, WP_TIER_T1, paths, cap) ==
+                        (cases[i].paths[0] != '\0'));
+            assert_int_equal(strlen(paths), strlen(cases[i].paths) < cap
+                                                ? strlen(cases[i].paths)
+                                                : cap - 1);
+            assert_int_equal(strncmp(paths, cases[i].paths, strlen(paths)), 0);
+            assert_int_equal(paths[cap], 'x');
+        }
         json_decref(pod);
     }
 }
