@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -424,6 +425,63 @@ forget(void **state)
     rig_fini(&rig);
 }
 
+/* Whichever of many is forgotten or moved to an earlier time, each of the others
+ * comes at its own time. */
+static void
+many_delays(void **state)
+{
+    enum {
+        KEYS = 40
+    };
+    static struct rig rig;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        int64_t due_s[KEYS]; /* 0: none. */
+        struct wp_rng rng;
+
+        wp_rng_init(&rng, seed);
+        rig_init(&rig, KEYS);
+        rig.ends_at_once = true;
+        for (int i = 0; i < KEYS; i++) {
+            char name[16];
+
+            (void)snprintf(name, sizeof name, "%d", i);
+            due_s[i] = 1 + (int64_t)wp_rng_below(&rng, 30);
+            wp_work_add_after(rig.queue, "ns", name, due_s[i] * WP_NS_PER_S);
+        }
+        for (int n = 0; n < KEYS / 2; n++) {
+            int i = (int)wp_rng_below(&rng, KEYS);
+            char name[16];
+
+            (void)snprintf(name, sizeof name, "%d", i);
+            if (wp_rng_below(&rng, 3) > 0) {
+                wp_work_forget(rig.queue, "ns", name);
+                due_s[i] = 0;
+            } else if (due_s[i] > 1) {
+                due_s[i] = 1 + (int64_t)wp_rng_below(&rng, 5) % due_s[i];
+                wp_work_add_after(rig.queue, "ns", name,
+                                  due_s[i] * WP_NS_PER_S);
+            }
+        }
+        for (int64_t now_s = 1; now_s <= 30; now_s++) {
+            bool seen[KEYS] = {false};
+            size_t from = rig.seen_len;
+
+            advance(&rig, WP_NS_PER_S);
+            for (size_t k = from; k < rig.seen_len; k++) {
+                seen[atoi(rig.seen[k] + 3)] = true;
+            }
+            for (int i = 0; i < KEYS; i++) {
+                if (seen[i] != (due_s[i] == now_s)) {
+                    fail_msg("seed %d: %d at %d s", (int)seed, i, (int)now_s);
+                }
+            }
+        }
+        rig_fini(&rig);
+    }
+}
+
 /* Paused, nothing begins; what came meanwhile begins afterwards. */
 static void
 pause_and_go_on(void **state)
@@ -648,6 +706,7 @@ main(void)
         cmocka_unit_test(delays),
         cmocka_unit_test(after),
         cmocka_unit_test(forget),
+        cmocka_unit_test(many_delays),
         cmocka_unit_test(pause_and_go_on),
         cmocka_unit_test(wakes_by_itself),
         cmocka_unit_test(random_walk),
