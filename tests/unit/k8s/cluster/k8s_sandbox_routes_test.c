@@ -1,5 +1,6 @@
 /* Where Sandboxes are that no pool has given out, as they come, change and go.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,41 @@
 
 #include "k8s/cluster/sandbox_routes.h"
 #include "k8s/objects/names.h"
+
+/* --- The lock is held while it is needed, and once --- */
+
+static int held;
+static unsigned taken; /* How often it was. */
+static bool no_memory;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    return no_memory ? NULL : __real_calloc(n, size);
+}
+
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int
+__wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    assert_int_equal(held, 0);
+    held++;
+    taken++;
+    return __real_pthread_mutex_lock(lock);
+}
+
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+int
+__wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    assert_int_equal(held, 1);
+    held--;
+    return __real_pthread_mutex_unlock(lock);
+}
 
 static struct wp_store *store;
 static struct wp_sandbox_routes *routes;
@@ -40,7 +76,7 @@ tear_down(void **state)
 static struct wp_object *
 make(const char *name, const char *owner, const char *ip, const char *more)
 {
-    char text[1024];
+    char text[2048];
     struct wp_object *object;
     struct wp_err err;
     json_t *json;
@@ -77,10 +113,12 @@ expect(const char *ns, const char *name, const char *endpoint)
 {
     char found[WP_ENDPOINT_MAX + 1] = "";
 
+    assert_int_equal(held, 0);
     assert_int_equal(wp_sandbox_routes_find(routes, wp_str_from(ns),
                                             wp_str_from(name), 8888, found),
                      endpoint != NULL);
     assert_string_equal(found, endpoint != NULL ? endpoint : "");
+    assert_int_equal(held, 0);
 }
 
 static void
@@ -144,6 +182,66 @@ names_that_are_too_long_are_nobodys(void **state)
     expect(name, "a", NULL);
 }
 
+/* As long as they may be, and one more. */
+static void
+the_longest_names_are_found(void **state)
+{
+    char name[255];
+    char ip[64];
+
+    (void)state;
+    memset(name, 'a', sizeof name - 1);
+    name[253] = '\0';
+    put(name, "", "10.0.0.1", "");
+    expect("ns", name, "10.0.0.1:8888");
+    name[252] = 'b';
+    expect("ns", name, NULL);
+    name[253] = 'a';
+    name[254] = '\0';
+    put(name, "", "10.0.0.1", "");
+    expect("ns", name, NULL);
+    /* No address is longer than one of version 6. */
+    memset(ip, '1', sizeof ip);
+    ip[45] = '\0';
+    put("c", "", ip, "");
+    ip[45] = ':';
+    ip[46] = '\0';
+    put("d", "", ip, "");
+    expect("ns", "c", "111111111111111111111111111111111111111111111:8888");
+    expect("ns", "d", NULL);
+}
+
+/* Nobody waits for what nobody can ask for. */
+static void
+the_lock_is_taken_for_routes_only(void **state)
+{
+    unsigned before = taken;
+
+    (void)state;
+    put("p-1", "SandboxWarmPool", "10.0.0.1", "");
+    put("p-1", "SandboxWarmPool", "10.0.0.2", "");
+    assert_int_equal(taken, before);
+    put("p-1", "SandboxClaim", "10.0.0.2", "");
+    assert_int_equal(taken, before + 1);
+    expect("ns", "p-1", "10.0.0.2:8888");
+    assert_int_equal(taken, before + 2);
+    expect("ns", "p-2", NULL);
+    assert_int_equal(taken, before + 3);
+}
+
+static void
+without_memory_there_are_none(void **state)
+{
+    struct wp_sandbox_routes *none;
+
+    (void)state;
+    no_memory = true;
+    none = wp_sandbox_routes_create(store);
+    no_memory = false;
+    assert_null(none);
+    wp_sandbox_routes_destroy(NULL);
+}
+
 int
 main(void)
 {
@@ -152,6 +250,12 @@ main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(somebodys_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_waits_in_a_pool_is_not, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_longest_names_are_found, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_lock_is_taken_for_routes_only,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_memory_there_are_none, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(names_that_are_too_long_are_nobodys,
                                         set_up, tear_down),

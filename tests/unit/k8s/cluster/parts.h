@@ -422,6 +422,8 @@ __wrap_wp_cluster_backend_create(struct wp_parts *parts, struct wp_err *err)
          name_of(parts->base), name_of(parts->clock), name_of(parts->api),
          name_of(parts->events), name_of(parts->repositories),
          (unsigned long long)parts->seed, name_of(parts->renewals->clock));
+    /* Its own, behind the stores. */
+    parts->refs = (void *)&handles[H_metrics];
     return make_or_say(H_backend, err);
 }
 
