@@ -15,9 +15,14 @@
 #include <cmocka.h>
 
 #include "local/walls/rootfs.h"
+#include "pool/base/compiler.h"
 #include "proto/parcel/bind.h"
 #include "proto/parcel/parcel.h"
+#include "tests/support/base/descriptors.h"
+#include "tests/support/base/journal.h"
 #include "tests/support/base/temp_dir.h"
+
+extern char **environ;
 
 static char dir[64];
 static char bound[80];
@@ -26,6 +31,134 @@ static uint8_t parcel[1 << 17];
 static size_t parcel_len;
 static struct wp_bind_command command;
 static char why[WP_BIND_WHY_MAX];
+
+/* ------------------------------------------------- a machine that fails */
+
+static const char *failing; /* A function. */
+static unsigned fails_in;
+static size_t write_max; /* 0: all of it. */
+
+void *__wrap_malloc(size_t size);
+void *__real_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_calloc(size_t n, size_t size);
+int __wrap_open(const char *path, int flags, ...);
+int __real_open(const char *path, int flags, ...);
+int __wrap_openat(int at, const char *path, int flags, ...);
+int __real_openat(int at, const char *path, int flags, ...);
+ssize_t __wrap_write(int fd, const void *bytes, size_t len);
+ssize_t __real_write(int fd, const void *bytes, size_t len);
+int __wrap_fchmod(int fd, mode_t mode);
+int __real_fchmod(int fd, mode_t mode);
+int __wrap_mkdirat(int at, const char *path, mode_t mode);
+int __real_mkdirat(int at, const char *path, mode_t mode);
+int __wrap_unlinkat(int at, const char *path, int flags);
+int __real_unlinkat(int at, const char *path, int flags);
+int __wrap_renameat(int from, const char *old, int to, const char *new);
+int __real_renameat(int from, const char *old, int to, const char *new);
+int __wrap_close(int fd);
+int __real_close(int fd);
+
+static void
+fail_at(const char *function, unsigned nth)
+{
+    failing = function;
+    fails_in = nth;
+}
+
+static bool
+fails(const char *function, int error)
+{
+    if (failing == NULL || strcmp(failing, function) != 0 || fails_in == 0 ||
+        --fails_in != 0) {
+        return false;
+    }
+    errno = error;
+    return true;
+}
+
+void *
+__wrap_malloc(size_t size)
+{
+    return fails("malloc", ENOMEM) ? NULL : __real_malloc(size);
+}
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    return fails("calloc", ENOMEM) ? NULL : __real_calloc(n, size);
+}
+
+int
+__wrap_open(const char *path, int flags, ...)
+{
+    return fails("open", EMFILE) ? -1 : __real_open(path, flags, 0);
+}
+
+int
+__wrap_openat(int at, const char *path, int flags, ...)
+{
+    if (fails("openat", EMFILE)) {
+        return -1;
+    }
+    if ((flags & O_CREAT) != 0) {
+        va_list args;
+        mode_t mode;
+
+        va_start(args, flags);
+        mode = va_arg(args, mode_t);
+        va_end(args);
+        return __real_openat(at, path, flags, mode);
+    }
+    return __real_openat(at, path, flags);
+}
+
+ssize_t
+__wrap_write(int fd, const void *bytes, size_t len)
+{
+    if (fails("write", ENOSPC)) {
+        return -1;
+    }
+    if (fails("nothing written", ENOSPC)) {
+        return 0;
+    }
+    return __real_write(fd, bytes,
+                        write_max > 0 && len > write_max ? write_max : len);
+}
+
+int
+__wrap_fchmod(int fd, mode_t mode)
+{
+    return fails("fchmod", EROFS) ? -1 : __real_fchmod(fd, mode);
+}
+
+int
+__wrap_mkdirat(int at, const char *path, mode_t mode)
+{
+    return fails("mkdirat", EDQUOT) ? -1 : __real_mkdirat(at, path, mode);
+}
+
+int
+__wrap_unlinkat(int at, const char *path, int flags)
+{
+    return fails("unlinkat", EBUSY) ? -1 : __real_unlinkat(at, path, flags);
+}
+
+int
+__wrap_renameat(int from, const char *old, int to, const char *new)
+{
+    return fails("renameat", EXDEV) ? -1 : __real_renameat(from, old, to, new);
+}
+
+/* Tells something else than what came before it. */
+int
+__wrap_close(int fd)
+{
+    int rc = __real_close(fd);
+
+    errno = EIO;
+    return rc;
+}
 
 static int
 set_up(void **state)
@@ -38,6 +171,9 @@ set_up(void **state)
     assert_int_equal(mkdir(workspace, 0755), 0);
     parcel_len = 0;
     why[0] = '\0';
+    failing = NULL;
+    write_max = 0;
+    journal_drop();
     return 0;
 }
 
@@ -82,7 +218,7 @@ take(void)
 static const char *
 at(const char *base, const char *name)
 {
-    static char path[256];
+    static char path[400];
 
     (void)snprintf(path, sizeof path, "%s/%s", base, name);
     return path;
@@ -102,6 +238,24 @@ expect_file(const char *base, const char *name, const char *content, size_t len,
     assert_int_equal(fstat(fd, &st), 0);
     assert_int_equal(st.st_mode & 07777, mode);
     (void)close(fd);
+}
+
+static const char *
+secret(const char *name)
+{
+    static char path[400];
+
+    (void)snprintf(path, sizeof path, "%s/secrets/%s", bound, name);
+    return path;
+}
+
+static void
+expect_length(const char *base, const char *name, size_t len)
+{
+    struct stat st;
+
+    assert_int_equal(stat(at(base, name), &st), 0);
+    assert_int_equal(st.st_size, len);
 }
 
 static void
@@ -160,25 +314,36 @@ test_all(void **state)
     assert_true(command.dir_fd >= 0);
 }
 
-/* Its own variables in place of what this process has, and the rest of that. */
+/* Its own variables in place of what this process has, and the rest of that in
+ * its order. */
 static void
 test_environment(void **state)
 {
-    size_t a = 0;
-    size_t path = 0;
+    static const char *const own[] = {"WP_TEST_A=new", "B=", "TOKEN=s",
+                                      "WP_TEST_ABC=x"};
+    size_t n = WP_ARRAY_LEN(own);
 
     (void)state;
-    (void)setenv("WP_TEST_A", "old", 1);
+    assert_int_equal(setenv("WP_TEST_A", "old", 1), 0);
+    assert_int_equal(setenv("WP_TEST_AB", "kept", 1), 0);
+    assert_int_equal(setenv("WP_TEST_ABC", "old", 1), 0);
     put(WP_PARCEL_ENV, 0, "WP_TEST_A", "new");
+    put(WP_PARCEL_ENV, 0, "B", "");
+    put(WP_PARCEL_SECRET, 1, "TOKEN", "s");
+    put(WP_PARCEL_ENV, 0, "WP_TEST_ABC", "x");
     put(WP_PARCEL_WORD, 0, "true", "");
     assert_true(take());
-    for (size_t i = 0; command.env[i] != NULL; i++) {
-        a += strncmp(command.env[i], "WP_TEST_A=", 10) == 0 ? 1 : 0;
-        path += strncmp(command.env[i], "PATH=", 5) == 0 ? 1 : 0;
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(command.env[i], own[i]);
     }
-    assert_int_equal(a, 1);
-    assert_int_equal(path, 1);
-    assert_string_equal(command.env[0], "WP_TEST_A=new");
+    for (size_t i = 0; environ[i] != NULL; i++) {
+        if (strncmp(environ[i], "WP_TEST_A=", 10) != 0 &&
+            strncmp(environ[i], "WP_TEST_ABC=", 12) != 0) {
+            assert_string_equal(command.env[n++], environ[i]);
+        }
+    }
+    assert_null(command.env[n]);
+    assert_true(n > WP_ARRAY_LEN(own));
 }
 
 static void
@@ -347,6 +512,222 @@ test_no_parcel(void **state)
     assert_int_not_equal(access(at(bound, "env"), F_OK), 0);
 }
 
+/* What was said, without where the test's folder is. */
+static void
+journal_why(void)
+{
+    const char *text = why;
+
+    for (const char *here; (here = strstr(text, dir)) != NULL;
+         text = here + strlen(dir)) {
+        journal("%.*s~", (int)(here - text), text);
+    }
+    journal("%s", text);
+}
+
+static void
+put_everything(void)
+{
+    parcel_len = 0;
+    put(WP_PARCEL_ENV, 0, "A", "1");
+    put(WP_PARCEL_SECRET, 1, "TOKEN", "s");
+    put(WP_PARCEL_SECRET, 0, "key", "k");
+    put(WP_PARCEL_FILE, 0640, "there", "new");
+    put(WP_PARCEL_FILE, 0755, "deep/er/run.sh", "#!");
+    put(WP_PARCEL_IDENTITY, 0, "ID", "/x");
+    put(WP_PARCEL_DIR, 0, "work/dir", "");
+    put(WP_PARCEL_WORD, 0, "sh", "");
+}
+
+/* Each call fails in its turn: it is said of what, nothing is left open, and
+ * what may be asked again is as it was. */
+static void
+test_a_machine_that_fails(void **state)
+{
+    static const char *const calls[] = {
+        "open",    "openat",   "write",  "nothing written", "fchmod",
+        "mkdirat", "unlinkat", "malloc", "calloc",
+    };
+    struct wp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(calls); i++) {
+        bool taken = false;
+
+        for (unsigned nth = 1; !taken; nth++) {
+            size_t before = descriptors_count();
+
+            make_file(at(workspace, "there"), "old");
+            put_everything();
+            fail_at(calls[i], nth);
+            why[0] = '\0';
+            taken = take();
+            fail_at(NULL, 0);
+            journal("%s %u: ", calls[i], nth);
+            journal_why();
+            journal("%s%s", command.argv != NULL ? " words" : "",
+                    command.env != NULL ? " variables" : "");
+            journal_line();
+            wp_bind_command_fini(&command);
+            assert_null(command.text);
+            assert_int_equal(descriptors_count(), before);
+            assert_int_equal(wp_dir_remove(bound, &err), WP_OK);
+            assert_int_equal(wp_dir_remove(workspace, &err), WP_OK);
+            assert_int_equal(mkdir(bound, 0700), 0);
+            assert_int_equal(mkdir(workspace, 0755), 0);
+        }
+    }
+    journal_compare(WP_TEST_GOLDEN "/bind_failures.txt");
+}
+
+static void
+test_identity_failures(void **state)
+{
+    static const char *const calls[] = {"open",   "openat",   "write",
+                                        "fchmod", "renameat", "none"};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(calls); i++) {
+        size_t before = descriptors_count();
+
+        fail_at(calls[i], 1);
+        assert_int_equal(wp_bind_identity(bound, "x", 1), i == 5);
+        assert_int_equal(descriptors_count(), before);
+    }
+    expect_file(bound, "identity", "x", 1, 0400);
+}
+
+static void
+test_what_is_written_bit_by_bit(void **state)
+{
+    (void)state;
+    write_max = 1;
+    put(WP_PARCEL_FILE, 0600, "a", "whole");
+    assert_true(take());
+    expect_file(workspace, "a", "whole", 5, 0600);
+}
+
+/* A name has at most 255 letters. */
+static void
+test_the_longest_names(void **state)
+{
+    char name[257];
+    struct wp_err err;
+
+    (void)state;
+    for (size_t len = 254; len <= 256; len++) {
+        memset(name, 'n', len);
+        name[len] = '\0';
+        put(WP_PARCEL_SECRET, 0, name, "v");
+        put(WP_PARCEL_FILE, 0600, name, "w");
+        if (len == 256) {
+            assert_false(take());
+        } else {
+            assert_true(take());
+            assert_int_equal(access(secret(name), F_OK), 0);
+            assert_int_equal(access(at(workspace, name), F_OK), 0);
+            assert_int_equal(wp_dir_remove(at(bound, "secrets"), &err), WP_OK);
+        }
+        wp_bind_command_fini(&command);
+        parcel_len = 0;
+    }
+    put(WP_PARCEL_FILE, 0600, name, "w");
+    assert_false(take());
+}
+
+/* Of a name that is refused 60 letters are shown. */
+static void
+test_names_are_shown_in_part(void **state)
+{
+    (void)state;
+    for (size_t len = 58; len <= 62; len++) {
+        char name[63];
+        char says[160];
+
+        memset(name, 'n', len);
+        name[0] = 'a';
+        name[len - 1] = '/';
+        name[len] = '\0';
+        put(WP_PARCEL_SECRET, 0, name, "v");
+        (void)snprintf(says, sizeof says, "secret '%.60s': Invalid argument",
+                       name);
+        expect_refused(says);
+    }
+}
+
+/* A place of the machine, spelled with so many letters. */
+static void
+spell_root(char *out, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        out[i] = i % 2 == 0 ? '/' : '.';
+    }
+    out[len] = '\0';
+}
+
+static void
+test_the_longest_working_dir(void **state)
+{
+    char path[1100];
+
+    (void)state;
+    for (size_t len = 1022; len <= 1025; len++) {
+        bool ok;
+
+        spell_root(path, len);
+        put(WP_PARCEL_DIR, 0, path, "");
+        ok = take();
+        assert_int_equal(ok, len < 1024);
+        assert_int_equal(command.dir_fd >= 0, ok);
+        if (!ok) {
+            assert_non_null(strstr(why, strerror(ENAMETOOLONG)));
+        } else {
+            expect_length(bound, "cwd", len);
+        }
+        wp_bind_command_fini(&command);
+        parcel_len = 0;
+    }
+    put(WP_PARCEL_DIR, 0, "", "");
+    expect_refused("working_dir '': Invalid argument");
+}
+
+/* The path of its file is told with all its letters. */
+static void
+test_the_longest_identity(void **state)
+{
+    char path[5000];
+    size_t len = strlen(bound);
+
+    (void)state;
+    for (size_t all = 4085; all <= 4088; all++) {
+        bool ok;
+
+        /* "/./././" in front of it. */
+        spell_root(path, all - len);
+        path[0] = '/';
+        memcpy(path + all - len, bound, len + 1);
+        if ((all - len) % 2 == 0) {
+            path[all - len - 1] = '/';
+        }
+        put(WP_PARCEL_IDENTITY, 0, "I", "");
+        put(WP_PARCEL_WORD, 0, "w", "");
+        ok = wp_bind_take(path, workspace, parcel, parcel_len, &command, why);
+        assert_int_equal(ok, all + strlen("/identity") < 4096);
+        if (ok) {
+            char told[5100];
+
+            (void)snprintf(told, sizeof told, "I=%s/identity", path);
+            assert_string_equal(command.identity, told);
+            assert_string_equal(command.env[0], told);
+            assert_string_equal(command.argv[0], "w");
+        } else {
+            assert_string_equal(why, "identity 'I': File name too long");
+        }
+        wp_bind_command_fini(&command);
+        parcel_len = 0;
+    }
+}
+
 int
 main(void)
 {
@@ -361,6 +742,13 @@ main(void)
         TEST(test_what_leads_out),
         TEST(test_nul_in_a_path),
         TEST(test_no_parcel),
+        TEST(test_a_machine_that_fails),
+        TEST(test_identity_failures),
+        TEST(test_what_is_written_bit_by_bit),
+        TEST(test_the_longest_names),
+        TEST(test_names_are_shown_in_part),
+        TEST(test_the_longest_working_dir),
+        TEST(test_the_longest_identity),
     };
 
     /* The modes are the files' own. */
