@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "pool/base/compiler.h"
+#include "local/walls/rootfs.h"
 #include "proto/checkout/inside.h"
 #include "tests/support/base/descriptors.h"
 #include "tests/support/base/journal.h"
@@ -93,10 +94,11 @@ set_up(void **state)
 static int
 tear_down(void **state)
 {
+    struct wp_err err;
+
     (void)state;
     (void)close(top);
-    temp_dir_remove(dir);
-    return 0;
+    return wp_dir_remove(dir, &err) == WP_OK ? 0 : -1;
 }
 
 /* Where a descriptor leads, beneath the folder. */
