@@ -139,6 +139,109 @@ test_a_tunnel_holds_64_KiB_each_way(void **state)
     assert_int_equal(exchange.received, down);
 }
 
+/* Takes so much of what waits for a side that holds still. */
+static size_t
+sip(const struct exchange_side *side, size_t len)
+{
+    static char bytes[WP_HTTP_BUFFER];
+    size_t all = 0;
+
+    assert_true(len <= sizeof bytes);
+    while (all < len) {
+        ssize_t n = recv(side->fd, bytes, len - all, MSG_DONTWAIT);
+
+        all += n > 0 ? (size_t)n : 0;
+        (void)exchange_turn();
+    }
+    return all;
+}
+
+/* Also when a part of them has just been taken. */
+static void
+test_a_tunnel_never_holds_more(void **state)
+{
+    struct bufferevent *client;
+
+    (void)state;
+    exchange_dial();
+    exchange_say(&exchange.client, "CONNECT h:1 HTTP/1.1\r\n\r\n");
+    exchange_forget(&exchange.client);
+    client = wp_http_bufferevent(wp_http_exchange_req(exchange.x));
+    exchange.server.held = exchange.client.held = true;
+    (void)fill(&exchange.client);
+    (void)fill(&exchange.server);
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(sip(&exchange.server, 7000), 7000);
+        assert_int_equal(sip(&exchange.client, 7000), 7000);
+        assert_true(queued(exchange.upstream) <= WP_HTTP_BUFFER);
+        assert_true(queued(client) <= WP_HTTP_BUFFER);
+        (void)fill(&exchange.client);
+        (void)fill(&exchange.server);
+        assert_true(queued(exchange.upstream) <= WP_HTTP_BUFFER);
+        assert_true(queued(client) <= WP_HTTP_BUFFER);
+    }
+}
+
+/* What both have said before there was a tunnel goes through it, and counts,
+ * were it as much in one direction as in the other. */
+static void
+test_what_was_said_before_a_tunnel_goes_through_it(void **state)
+{
+    static const char grant[] =
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x/1\r\n"
+        "Connection: Upgrade\r\n\r\n";
+    size_t head;
+
+    (void)state;
+    exchange_dial();
+    exchange_say(&exchange.client, "GET /a HTTP/1.1\r\nConnection: Upgrade\r\n"
+                                   "Upgrade: x/1\r\n\r\n");
+    head = exchange.sent;
+    exchange_forget(&exchange.server);
+    exchange_say(&exchange.client, "ping");
+    assert_string_equal(exchange.server.text, "");
+    assert_int_equal(exchange.sent, head);
+    {
+        char both[sizeof grant + 4];
+
+        (void)snprintf(both, sizeof both, "%spong", grant);
+        exchange_say(&exchange.server, both);
+    }
+    assert_string_equal(exchange.server.text, "ping");
+    assert_non_null(strstr(exchange.client.text, "\r\n\r\npong"));
+    assert_int_equal(exchange.sent, head + 4);
+    assert_int_equal(exchange.received, sizeof grant - 1 + 4);
+}
+
+/* However many pieces of a body came before its server was there. */
+static void
+test_a_body_that_waited_is_sent_at_once(void **state)
+{
+    static char body[50000];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof body; i++) {
+        body[i] = (char)('a' + i % 26);
+    }
+    exchange.waits = true;
+    exchange_dial();
+    exchange_say(&exchange.client,
+                 "PUT /a HTTP/1.1\r\nContent-Length: 50000\r\n\r\n");
+    for (size_t at = 0; at < sizeof body; at += 1000) {
+        exchange_say_bytes(&exchange.client, body + at, 1000);
+    }
+    exchange.upstream =
+        bufferevent_socket_new(exchange.base, -1, BEV_OPT_CLOSE_ON_FREE);
+    assert_true(wp_http_exchange_connect(exchange.x, exchange.upstream,
+                                         (const struct sockaddr *)&exchange.at,
+                                         (int)exchange.at_len));
+    exchange_settle();
+    assert_true(exchange.server.len > sizeof body);
+    assert_memory_equal(exchange.server.text + exchange.server.len -
+                            sizeof body,
+                        body, sizeof body);
+}
+
 /* While 64 KiB of the next requests wait, nobody is asked to take them again
  * and again. */
 static void
@@ -395,6 +498,13 @@ int
 main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_tunnel_never_holds_more,
+                                        exchange_set_up, exchange_tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_what_was_said_before_a_tunnel_goes_through_it, exchange_set_up,
+            exchange_tear_down),
+        cmocka_unit_test_setup_teardown(test_a_body_that_waited_is_sent_at_once,
+                                        exchange_set_up, exchange_tear_down),
         cmocka_unit_test_setup_teardown(
             test_an_upgrade_that_is_granted_is_a_tunnel, exchange_set_up,
             exchange_tear_down),
