@@ -271,6 +271,9 @@ bind(void *self, struct wp_bind_op *op)
     (void)pthread_mutex_lock(&fake->lock);
     WP_ASSERT(lookup(fake, op->ref) != NULL);
     status = fake->bind_status;
+    /* It need not be there any more when the bind is over. */
+    WP_ASSERT(
+        wp_str_copy(op->policy, fake->bind_policy, sizeof fake->bind_policy));
     if (status == WP_PENDING) {
         WP_ASSERT(fake->n_binds < WP_ARRAY_LEN(fake->binds));
         fake->binds[fake->n_binds++] = op;

@@ -68,6 +68,7 @@ struct wp_fake_backend {
     /* What `bind` answers; WP_PENDING, the default, keeps the op for
      * wp_fake_backend_bound. */
     enum wp_status bind_status;
+    char bind_policy[WP_EGRESS_TEXT_MAX + 1]; /* Of the latest one. */
     const char *unbound; /* What `unbound` answers; NULL at first. */
     char unbound_of[WP_TEMPLATE_NAME_MAX + 2]; /* Which it was asked about. */
     const char *beyond;           /* What `narrows` refuses; NULL at first. */

@@ -75,6 +75,7 @@ static struct {
     int countdown;
     enum wp_status status; /* What that commit answers; */
     bool although;         /* it was carried out all the same. */
+    bool renewals;         /* Only those count. */
     bool failed;
     bool quiet; /* Only what fails, and answers, are written down. */
     bool later; /* The store answers when it is asked to. */
@@ -114,7 +115,8 @@ static enum wp_status
 commit(void *self, struct wp_lease_op *op)
 {
     const struct wp_model_port *port = self;
-    bool fails = is_the_one(A_COMMIT);
+    bool fails =
+        (!calls.renewals || op->kind == WP_LEASE_RENEW) && is_the_one(A_COMMIT);
     enum wp_status status;
 
     if (fails) {
@@ -317,10 +319,32 @@ tell_all(void)
     }
 }
 
+/* One turn, and in how many milliseconds the next one is asked for. */
+static void
+turn(const char *name, struct replica *r)
+{
+    int64_t next_ns = wp_pools_run(r->pools);
+
+    if (calls.quiet) {
+        return;
+    }
+    if (next_ns == WP_TIME_NEVER) {
+        journal("turn of %s", name);
+    } else {
+        journal("turn of %s, next in %lld us", name,
+                (long long)((next_ns - replica_clock.now_mono_ns) / 1000));
+    }
+    journal_line();
+}
+
 /* All that is to happen within three seconds. */
 static void
 settle(void)
 {
+    turn("a", &a);
+    if (two) {
+        turn("b", &b);
+    }
     for (int i = 0; i < 4; i++) {
         uint32_t answers;
 
@@ -367,10 +391,11 @@ claim(struct replica *r, unsigned i, const char *id)
     struct wp_rig_claim *c = &claims[i];
     enum wp_status status;
 
-    wp_rig_claim_init(c, id, "", 60 * S, 0);
+    wp_rig_claim_init(c, id, "te", 60 * S, 0);
+    memset(&c->claim.grant, 0x55, sizeof c->claim.grant);
     status = wp_pools_claim(r->pools, &c->claim);
     for (int k = 0; k < 20 && status == WP_PENDING && c->answers == 0; k++) {
-        (void)wp_pools_run(r->pools);
+        turn(r == &a ? "a" : "b", r);
         (void)wp_model_answer(&replica_store, r->port);
     }
     if (status == WP_PENDING) {
@@ -506,9 +531,9 @@ tell_expired(struct replica *r)
         struct wp_claim_info info;
 
         journal("%s: %s, expired %lld", ids[i],
-                wp_status_name(wp_pools_get(r->pools, WP_STR(""),
+                wp_status_name(wp_pools_get(r->pools, WP_STR("te"),
                                             wp_str_from(ids[i]), &info)),
-                (long long)wp_pools_expired_wall_ms(r->pools, WP_STR(""),
+                (long long)wp_pools_expired_wall_ms(r->pools, WP_STR("te"),
                                                     wp_str_from(ids[i])));
         end_of_answer();
     }
@@ -655,6 +680,22 @@ test_its_answer_is_lost(void **state)
     each_fails_once("unknown_done", A_COMMIT);
 }
 
+/* A repeat, or its holder, renews what has just changed: it is asked again. */
+static void
+test_a_renewal_comes_too_late(void **state)
+{
+    (void)state;
+    calls.renewals = true;
+    calls.status = WP_NOT_FOUND;
+    each_fails_once("renew_not_found", A_COMMIT);
+    calls.status = WP_ABORTED;
+    each_fails_once("renew_aborted", A_COMMIT);
+    calls.status = WP_FAILED_PRECONDITION;
+    each_fails_once("renew_lost", A_COMMIT);
+    calls.status = WP_TAKEN;
+    each_fails_once("renew_taken", A_COMMIT);
+}
+
 int
 main(void)
 {
@@ -663,6 +704,7 @@ main(void)
         cmocka_unit_test_setup(test_no_request_is_free, set_up),
         cmocka_unit_test_setup(test_the_store_is_away, set_up),
         cmocka_unit_test_setup(test_its_answer_is_lost, set_up),
+        cmocka_unit_test_setup(test_a_renewal_comes_too_late, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,13 +186,23 @@ test_told_whole(void **state)
     (void)state;
     memset(stats.spec.egress, 'a', WP_EGRESS_TEXT_MAX);
     assert_int_equal(wp_pools_update(rig.pools, 0, &stats.spec, NULL), WP_OK);
-    assert_int_equal(claim(&b, "a", "x"), WP_OK);
+    memset(&b, 0, sizeof b);
+    wp_rig_claim_init(&b.c, "a", "team-a", 60 * S, 0);
+    b.binding.fingerprint = 9;
+    b.c.claim.binding = 9;
+    b.bind = (struct wp_bind){.claim = &b.c.claim,
+                              .binding = &b.binding,
+                              .done = on_bound,
+                              .ctx = &b};
+    assert_int_equal(wp_rig_claim(&rig, &b.c), WP_OK);
     assert_false(b.c.claim.bound);
+    scribble();
     assert_int_equal(wp_pools_bind(rig.pools, &b.bind), WP_PENDING);
+    assert_string_equal(rig.backend.bind_policy, stats.spec.egress);
     op = rig.backend.binds[0];
     assert_ptr_equal(op, &b.bind.op);
     assert_ptr_equal(op->binding, &b.binding);
-    assert_true(wp_str_is(op->tenant, b.c.tenant));
+    assert_true(wp_str_is(op->tenant, "team-a"));
     assert_true(wp_slot_ref_eq(op->ref, b.c.claim.grant.ref));
     assert_int_equal(op->within_ns, WP_BIND_MAX_NS);
     assert_int_equal(op->policy.len, WP_EGRESS_TEXT_MAX);

@@ -70,6 +70,46 @@ an_update_changes_all_but_the_names(void **state)
     wp_rig_fini(&rig);
 }
 
+/* Every field, to another value than the one that it had. */
+static void
+an_update_is_taken_whole(void **state)
+{
+    struct wp_rig rig;
+    struct wp_pool_spec spec;
+    struct wp_pool_spec before;
+
+    (void)state;
+    wp_rig_init(&rig, 16, 2, NULL);
+    before = wp_rig_stats(&rig).spec;
+    spec = before;
+    (void)snprintf(spec.template_name, sizeof spec.template_name, "t2");
+    spec.target = 3;
+    spec.waiters_max = before.waiters_max + 1;
+    spec.tenant_waiters_max = before.tenant_waiters_max + 1;
+    spec.tenant_leases_max = before.tenant_leases_max + 5;
+    spec.tenant_claims_per_minute = before.tenant_claims_per_minute + 6;
+    spec.fair_share = !before.fair_share;
+    spec.create_inflight_max = before.create_inflight_max + 1;
+    spec.ttl_default_ns = before.ttl_default_ns + 1 * S;
+    spec.ttl_max_ns = before.ttl_max_ns - 1 * S;
+    spec.hold_max_ns = before.hold_max_ns + 3 * S;
+    spec.freeze_after_ns = before.freeze_after_ns + 4 * S;
+    spec.wait_max_ns = before.wait_max_ns + 5 * S;
+    spec.ready_within_ns = before.ready_within_ns + 6 * S;
+    spec.cold_start =
+        before.cold_start == WP_COLD_NEVER ? WP_COLD_ALLOWED : WP_COLD_NEVER;
+    spec.cold_start_said = !before.cold_start_said;
+    spec.bind_env = !before.bind_env;
+    (void)snprintf(spec.egress, sizeof spec.egress, "all");
+    assert_int_equal(
+        wp_scale_policy_set(&spec.scale, WP_STR("min"), WP_STR("3"), NULL),
+        WP_OK);
+    assert_int_equal(wp_pools_update(rig.pools, 0, &spec, NULL), WP_OK);
+    before = wp_rig_stats(&rig).spec;
+    assert_memory_equal(&before, &spec, sizeof spec);
+    wp_rig_fini(&rig);
+}
+
 static void
 an_update_that_makes_no_sense_changes_nothing(void **state)
 {
@@ -203,6 +243,43 @@ a_removed_pool_keeps_its_leases_and_nothing_else(void **state)
     wp_rig_settle(&rig);
     assert_true(wp_rig_stats(&rig).gone);
     assert_int_equal(wp_fake_backend_counts(&rig.backend).live, 0);
+    wp_rig_fini(&rig);
+}
+
+/* It is not gone while there is anything of it, whatever that is. */
+static void
+a_removed_pool_is_there_while_anything_is(void **state)
+{
+    struct wp_rig rig;
+    struct wp_rig_claim held;
+    struct wp_rig_claim doubted;
+
+    (void)state;
+    wp_rig_init(&rig, 16, 2, NULL);
+    rig.backend.destroy_delay_ns = 5 * S;
+    assert_int_equal(claim_of(&rig, &held, "p", "held"), WP_OK);
+    rig.store_status = WP_UNKNOWN_OUTCOME;
+    assert_int_equal(claim_of(&rig, &doubted, "p", "doubted"), WP_UNAVAILABLE);
+    rig.store_status = WP_OK;
+    rig.backend.ready = WP_FAKE_READY_TOLD;
+    wp_rig_settle(&rig);
+    /* One of each: leased, in doubt, and two that are warming. */
+    assert_int_equal(wp_rig_stats(&rig).warming, 2);
+    assert_int_equal(wp_fake_backend_make_ready(&rig.backend, 1), 1);
+    assert_int_equal(wp_rig_stats(&rig).ready, 1);
+    assert_int_equal(wp_rig_stats(&rig).leased, 1);
+    assert_int_equal(wp_rig_stats(&rig).quarantined, 1);
+    wp_pools_remove(rig.pools, 0);
+    assert_true(wp_rig_stats(&rig).removed);
+    assert_false(wp_rig_stats(&rig).gone);
+    (void)wp_pools_run(rig.pools);
+    assert_int_equal(wp_rig_stats(&rig).dying, 2);
+    assert_int_equal(wp_rig_stats(&rig).leased, 1);
+    assert_false(wp_rig_stats(&rig).gone);
+    assert_int_equal(wp_rig_release(&rig, &held, NULL), WP_OK);
+    wp_rig_advance(&rig, 20 * S);
+    wp_rig_advance(&rig, 20 * S);
+    assert_true(wp_rig_stats(&rig).gone);
     wp_rig_fini(&rig);
 }
 
@@ -379,6 +456,36 @@ no_index_is_used_again_while_something_is_left(void **state)
     wp_rig_fini(&rig);
 }
 
+/* Of those of which nothing is left: the one that was removed first. */
+static void
+the_index_that_was_free_longest_is_used_first(void **state)
+{
+    static const uint32_t removed[] = {5, 2, 7};
+    struct wp_rig rig;
+    struct wp_pool_spec spec;
+    char name[16];
+    uint32_t index;
+
+    (void)state;
+    wp_rig_init(&rig, 4, 1, NULL);
+    for (int i = 1; i < WP_POOLS_MAX; i++) {
+        (void)snprintf(name, sizeof name, "n%d", i);
+        spec = spec_of(name, 0);
+        assert_int_equal(wp_pools_add(rig.pools, &spec, NULL, NULL), WP_OK);
+    }
+    for (size_t i = 0; i < WP_ARRAY_LEN(removed); i++) {
+        wp_pools_remove(rig.pools, removed[i]);
+    }
+    wp_rig_settle(&rig);
+    for (size_t i = 0; i < WP_ARRAY_LEN(removed); i++) {
+        (void)snprintf(name, sizeof name, "again%zu", i);
+        spec = spec_of(name, 0);
+        assert_int_equal(wp_pools_add(rig.pools, &spec, &index, NULL), WP_OK);
+        assert_int_equal(index, removed[i]);
+    }
+    wp_rig_fini(&rig);
+}
+
 int
 main(void)
 {
@@ -387,6 +494,9 @@ main(void)
         cmocka_unit_test(an_update_that_makes_no_sense_changes_nothing),
         cmocka_unit_test(none_at_once_means_that_nothing_is_made),
         cmocka_unit_test(more_claims_may_wait_after_an_update),
+        cmocka_unit_test(an_update_is_taken_whole),
+        cmocka_unit_test(a_removed_pool_is_there_while_anything_is),
+        cmocka_unit_test(the_index_that_was_free_longest_is_used_first),
         cmocka_unit_test(a_removed_pool_keeps_its_leases_and_nothing_else),
         cmocka_unit_test(ready_sandboxes_of_a_removed_pool_are_destroyed),
         cmocka_unit_test(added_again_it_goes_on_with_what_is_left),
