@@ -16,6 +16,46 @@ static struct wp_fake_call a;
 static struct wp_fake_call b;
 static struct wp_fake_call c;
 
+enum wp_status __real_wp_pools_claim(struct wp_pools *pools,
+                                     struct wp_claim *claim);
+enum wp_status __wrap_wp_pools_claim(struct wp_pools *pools,
+                                     struct wp_claim *claim);
+bool __real_wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim);
+bool __wrap_wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim);
+
+/* What the store answers on another thread while the claim that begins so is
+ * given to the pool, or is withdrawn; NULL: nothing. */
+static const char *answers_at_claim;
+static const char *answers_at_cancel;
+static enum wp_status answer_is;
+
+static void
+answer_at(const char **id, const struct wp_claim *claim)
+{
+    if (*id != NULL && wp_str_is(claim->claim_id, *id)) {
+        *id = NULL;
+        assert_int_equal(wp_rig_store_answer(&world.rig, answer_is), 1);
+    }
+}
+
+enum wp_status
+__wrap_wp_pools_claim(struct wp_pools *pools, struct wp_claim *claim)
+{
+    enum wp_status status = __real_wp_pools_claim(pools, claim);
+
+    answer_at(&answers_at_claim, claim);
+    return status;
+}
+
+bool
+__wrap_wp_pools_cancel(struct wp_pools *pools, struct wp_claim *claim)
+{
+    bool cancelled = __real_wp_pools_cancel(pools, claim);
+
+    answer_at(&answers_at_cancel, claim);
+    return cancelled;
+}
+
 static int
 setup(void **state)
 {
@@ -382,6 +422,53 @@ test_the_first_failure_is_told(void **state)
     assert_int_equal(stats().leased, 4);
 }
 
+/* One that is being written when another is given to the pool, and fails before
+ * that one is known to wait: it is withdrawn all the same. */
+static void
+test_failure_while_claims_are_given(void **state)
+{
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(wp_pools_set_target(world.rig.pools, 0, 1, &err), WP_OK);
+    wp_world_settle(&world);
+    assert_int_equal(stats().ready, 1);
+    world.rig.backend.ready = WP_FAKE_READY_NEVER;
+    world.rig.store_later = true;
+    answers_at_claim = "id-2";
+    answer_is = WP_UNAVAILABLE;
+    batch(&a, "id", 4, 10000, true);
+    assert_null(answers_at_claim);
+    wp_world_assert_ended(&a, WP_UNAVAILABLE);
+    assert_memory_equal(a.message, "claim_ids[0]: ", 14);
+    assert_int_equal(stats().waiting, 0);
+    assert_int_equal(stats().leased, 0);
+}
+
+/* The store answers while the claims of one who has gone are withdrawn: who is
+ * last of the two gives all back. */
+static void
+test_answer_while_claims_are_withdrawn(void **state)
+{
+    (void)state;
+    world.rig.store_later = true;
+    answers_at_cancel = "id-0";
+    answer_is = WP_OK;
+    batch(&a, "id", 1, 0, false);
+    wp_fake_call_cancel(&a);
+    assert_null(answers_at_cancel);
+    wp_world_assert_ended(&a, WP_CANCELLED);
+    world.rig.store_later = false;
+    wp_world_settle(&world);
+    assert_int_equal(stats().leased, 0);
+    assert_int_equal(stats().ready, 4);
+    /* Its object is another's again. */
+    for (int i = 0; i < 3; i++) {
+        batch(wp_world_again(&world, &b), "id", 1, 0, false);
+        wp_world_assert_ended(&b, WP_OK);
+    }
+}
+
 int
 main(void)
 {
@@ -404,6 +491,8 @@ main(void)
         TEST(test_no_memory_for_the_reply),
         TEST(test_a_batch_after_one_that_failed),
         TEST(test_the_first_failure_is_told),
+        TEST(test_failure_while_claims_are_given),
+        TEST(test_answer_while_claims_are_withdrawn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -277,7 +277,7 @@ setup(void **state)
     struct wp_err err;
 
     (void)state;
-    wp_world_init(&world, 64, TARGET);
+    wp_world_init(&world, 192, TARGET);
     wp_pool_spec_init(&spec);
     (void)snprintf(spec.name, sizeof spec.name, "q");
     (void)snprintf(spec.template_name, sizeof spec.template_name, "t");
@@ -448,6 +448,35 @@ test_refusals_and_the_end(void **state)
     journal_compare(WP_TEST_GOLDEN "/stream_end.txt");
 }
 
+/* More than are looked at in one turn: the next turn looks at the others. */
+static void
+test_turns_of_many_leases(void **state)
+{
+    struct wp_claim_stream *stream = &world.services->streams[127];
+
+    (void)state;
+    journal_mute(true);
+    set_targets(60, 3);
+    open_stream(0, &(struct opening){.id = "s", .pool = "p", .ahead = 70});
+    for (int i = 0; i < 5; i++) {
+        advance("a turn", 250 * WP_NS_PER_MS);
+    }
+    journal_mute(false);
+    assert_int_equal(stream->n_shown, 70);
+    stream->check_at = 3;
+    for (int i = 0; i < 4; i++) {
+        if (i == 2) {
+            step("numbers 10 and 70 are lost");
+            wp_pools_on_lost(world.rig.pools, stream->shown[9].ref,
+                             WP_STR("crashed"));
+            wp_pools_on_lost(world.rig.pools, stream->shown[69].ref,
+                             WP_STR("crashed"));
+        }
+        advance("a turn", 250 * WP_NS_PER_MS);
+    }
+    journal_compare(WP_TEST_GOLDEN "/stream_turns.txt");
+}
+
 #define STREAM_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -457,6 +486,7 @@ main(void)
         STREAM_TEST(test_two_pools_and_their_streams),
         STREAM_TEST(test_what_a_client_keeps_and_what_it_has_lost),
         STREAM_TEST(test_refusals_and_the_end),
+        STREAM_TEST(test_turns_of_many_leases),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
