@@ -572,7 +572,6 @@ wp_replay_run(const struct wp_replay_config *config,
     wp_replay_draw_init(&sim->leads, config->seed + 1);
     wp_replay_draw_init(&sim->holds, config->seed + 2);
     wp_replay_draw_init(&sim->misses, config->seed + 3);
-    sim->refill_ns = WP_TIME_NEVER;
     sim->claim_ns = INT64_MIN;
     sim->out_of_memory = !load_announced(sim);
     next_claims(sim);

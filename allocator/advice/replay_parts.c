@@ -5,6 +5,7 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
+#include "pool/base/extreme.h"
 
 /* Four children to a node: as many compares as a binary heap has, half of its
  * cache misses. */
@@ -182,7 +183,7 @@ wait_bin(int64_t wait_ns)
     }
     bin = us < 64 ? (uint32_t)us
                   : 64 * (octave + 1) + (uint32_t)(us >> octave) - 64;
-    return bin < WP_REPLAY_WAIT_BINS ? bin : WP_REPLAY_WAIT_BINS - 1;
+    return wp_min_u32(bin, WP_REPLAY_WAIT_BINS - 1);
 }
 
 /* The middle of what the bin holds. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 
 /* Between two looks at the shown leases of a stream, and how many are looked at
  * each time: all of them once a second. */
@@ -63,8 +64,8 @@ next_look(const struct wp_claim_stream *stream)
     if (stream->state == WP_STREAM_OPEN && stream->n_shown > 0) {
         next_ns = stream->check_ns;
     }
-    if (wp_stream_lacks(stream) && stream->retry_ns < next_ns) {
-        next_ns = stream->retry_ns;
+    if (wp_stream_lacks(stream)) {
+        next_ns = wp_min_i64(next_ns, stream->retry_ns);
     }
     return next_ns;
 }
@@ -184,7 +185,7 @@ wp_stream_close(struct wp_claim_stream *stream, bool after_grace)
 static void
 check(struct wp_claim_stream *stream, struct wp_stream_ends *ends)
 {
-    uint32_t n = stream->n_shown < CHECK_COUNT ? stream->n_shown : CHECK_COUNT;
+    uint32_t n = wp_min_u32(stream->n_shown, CHECK_COUNT);
 
     for (; n > 0 && stream->n_shown > 0; n--) {
         uint32_t i = stream->check_at % stream->n_shown;
@@ -257,7 +258,7 @@ wp_service_stream_run(struct wp_services *services)
     for (uint32_t i = 0; i < WP_STREAMS_MAX; i++) {
         int64_t at_ns = run(&services->streams[i]);
 
-        next_ns = at_ns < next_ns ? at_ns : next_ns;
+        next_ns = wp_min_i64(next_ns, at_ns);
     }
     return next_ns;
 }

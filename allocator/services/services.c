@@ -5,6 +5,7 @@
 
 #include "allocator/services/services_private.h"
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 
 /* How long before its deadline a waiting claim is refused, so that the client
  * hears RESOURCE_EXHAUSTED and when to retry instead of a bare deadline. */
@@ -237,10 +238,7 @@ wp_service_wait_ns(const struct wp_call *call, int64_t wait_ms)
     }
     left_ns = call->deadline_ns - wp_clock_mono_ns(services->config.clock) -
               ANSWER_MARGIN_NS;
-    if (left_ns < 0) {
-        return 0;
-    }
-    return wait_ns < left_ns ? wait_ns : left_ns;
+    return wp_min_i64(wait_ns, wp_max_i64(left_ns, 0));
 }
 
 void

@@ -6,6 +6,7 @@
 
 #include "allocator/signer/keys.h"
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 #include "pool/base/rng.h"
 
 #define JWKS_PATH "/.well-known/jwks.json"
@@ -37,8 +38,7 @@ wp_signer_create(const struct wp_signer_config *config, struct wp_err *err)
         (void)wp_err_set(err, WP_RESOURCE_EXHAUSTED, "no memory");
         return NULL;
     }
-    keys.ahead_s =
-        keys.turn_s / 2 < AHEAD_MAX_S ? keys.turn_s / 2 : AHEAD_MAX_S;
+    keys.ahead_s = wp_min_i64(keys.turn_s / 2, AHEAD_MAX_S);
     signer->config = *config;
     signer->keys = wp_signer_keys_create(&keys, err);
     if (signer->keys == NULL) {
@@ -155,9 +155,7 @@ wp_signer_sign(struct wp_signer *signer, const struct wp_claim_info *lease,
     if (ttl_ms <= 0 || ttl_ms > longest_ms) {
         ttl_ms = longest_ms;
     }
-    if (ttl_ms > lease->deadline_wall_ms - now_ms) {
-        ttl_ms = lease->deadline_wall_ms - now_ms;
-    }
+    ttl_ms = wp_min_i64(ttl_ms, lease->deadline_wall_ms - now_ms);
     expires_s = (now_ms + ttl_ms) / 1000;
     if (expires_s <= now_ms / 1000) {
         return wp_err_set(err, WP_FAILED_PRECONDITION,

@@ -45,6 +45,8 @@ void __real_wp_h2_server_leave(struct wp_h2_server *h2);
 void __wrap_wp_h2_server_leave(struct wp_h2_server *h2);
 void __real_wp_h2_server_hang_up(struct wp_h2_server *h2);
 void __wrap_wp_h2_server_hang_up(struct wp_h2_server *h2);
+void __wrap_wp_h2_server_stats(const struct wp_h2_server *h2,
+                               struct wp_h2_stats *out);
 struct wp_h2_worker *__real_wp_h2_worker_here(void);
 struct wp_h2_worker *__wrap_wp_h2_worker_here(void);
 void __wrap_wp_tls_names(const SSL *ssl,
@@ -182,6 +184,18 @@ __wrap_wp_h2_server_hang_up(struct wp_h2_server *h2)
     } else {
         __real_wp_h2_server_hang_up(h2);
     }
+}
+
+void
+__wrap_wp_h2_server_stats(const struct wp_h2_server *h2,
+                          struct wp_h2_stats *out)
+{
+    assert_ptr_equal(h2, server->h2);
+    *out = (struct wp_h2_stats){.accepted = 11,
+                                .refused = 12,
+                                .tls_reloads = 13,
+                                .slowed = 14,
+                                .cut = 15};
 }
 
 struct wp_h2_worker *
@@ -515,6 +529,42 @@ test_what_busy_threads_gather_is_flushed(void **state)
     journal_compare(WP_TEST_GOLDEN "/life_flush.txt");
 }
 
+/* --- what it counts --- */
+
+/* Of all its threads, and of its connections. */
+static void
+test_what_it_counts(void **state)
+{
+    struct wp_rpc_config config = plain_config();
+    struct wp_rpc_stats stats;
+    struct wp_err err;
+
+    (void)state;
+    server = wp_rpc_server_create(&config, services, 1, &err);
+    assert_non_null(server);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct wp_rpc_thread *thread = &server->threads[i];
+
+        atomic_store(&thread->started, 100 + i);
+        atomic_store(&thread->cancelled, 200 + i);
+        atomic_store(&thread->refused, 300 + i);
+        atomic_store(&thread->unknown, 400 + i);
+        atomic_store(&thread->in_flight, 500 + i);
+    }
+    memset(&stats, 0xff, sizeof stats);
+    wp_rpc_server_stats(server, &stats);
+    assert_int_equal(stats.calls_started, 201);
+    assert_int_equal(stats.calls_cancelled, 401);
+    assert_int_equal(stats.calls_refused, 601);
+    assert_int_equal(stats.calls_unknown, 801);
+    assert_int_equal(stats.calls_in_flight, 1001);
+    assert_int_equal(stats.peers_accepted, 11);
+    assert_int_equal(stats.peers_refused, 12);
+    assert_int_equal(stats.tls_reloads, 13);
+    assert_int_equal(stats.peers_slowed, 14);
+    assert_int_equal(stats.peers_cut, 15);
+}
+
 /* --- how it leaves --- */
 
 /* With so many calls, of which the last ends after so many moments of 2 ms. */
@@ -568,6 +618,7 @@ main(void)
         TEST(test_threads_by_themselves),
         TEST(test_who_a_peer_is),
         TEST(test_what_busy_threads_gather_is_flushed),
+        TEST(test_what_it_counts),
         TEST(test_how_it_leaves),
     };
 

@@ -17,6 +17,7 @@
 #include "allocator/advice/advice.h"
 #include "pool/base/metrics.h"
 #include "pool/history/history.h"
+#include "tests/support/base/held_locks.h"
 #include "tests/support/base/journal.h"
 #include "tests/support/services/service_world.h"
 
@@ -314,6 +315,7 @@ static int
 teardown(void **state)
 {
     (void)state;
+    held_locks_are_free();
     wp_fake_call_cancel(&call);
     wp_fake_call_cancel(&next);
     wp_fake_call_fini(&call);

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/base/held_locks.h"
 #include "tests/support/services/service_world.h"
 
 #define INTERVAL_NS (100 * WP_NS_PER_MS)
@@ -35,6 +36,7 @@ static int
 teardown(void **state)
 {
     (void)state;
+    held_locks_are_free();
     wp_fake_call_cancel(&watch);
     wp_fake_call_cancel(&other);
     wp_fake_call_cancel(&third);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "allocator/services/claim_stream.h"
+#include "tests/support/base/held_locks.h"
 #include "tests/support/base/journal.h"
 #include "tests/support/services/service_world.h"
 
@@ -28,6 +29,18 @@ struct peer {
 
 static struct wp_world world;
 static struct peer peers[PEERS];
+
+void __real_wp_stream_work(struct wp_claim_stream *stream);
+void __wrap_wp_stream_work(struct wp_claim_stream *stream);
+
+/* As the other files ask for it. */
+void
+__wrap_wp_stream_work(struct wp_claim_stream *stream)
+{
+    journal("  %d works", (int)(stream - world.services->streams));
+    journal_line();
+    __real_wp_stream_work(stream);
+}
 
 /* --- what is written down --- */
 
@@ -298,6 +311,7 @@ static int
 teardown(void **state)
 {
     (void)state;
+    held_locks_are_free();
     journal_mute(true);
     for (size_t i = 0; i < PEERS; i++) {
         wp_fake_call_cancel(&peers[i].fake);

@@ -569,6 +569,13 @@ test_no_room_for_a_key(void **state)
 }
 
 static void
+test_nothing_is_no_signer(void **state)
+{
+    (void)state;
+    wp_signer_destroy(NULL);
+}
+
+static void
 test_discovery(void **state)
 {
     char text[WP_SIGNER_OPENID_MAX];
@@ -698,13 +705,13 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_what_it_says),    TEST(test_how_long),
-        TEST(test_who_signs_it),    TEST(test_the_longest),
-        TEST(test_keys_take_turns), TEST(test_a_clock_that_was_wrong),
-        TEST(test_keys_are_kept),   TEST(test_a_file_is_read_once),
-        TEST(test_bad_files),       TEST(test_no_room_for_a_key),
-        TEST(test_discovery),       TEST(test_keys_of_a_secret),
-        TEST(test_bad_entries),
+        TEST(test_what_it_says),     TEST(test_how_long),
+        TEST(test_who_signs_it),     TEST(test_the_longest),
+        TEST(test_keys_take_turns),  TEST(test_a_clock_that_was_wrong),
+        TEST(test_keys_are_kept),    TEST(test_a_file_is_read_once),
+        TEST(test_bad_files),        TEST(test_no_room_for_a_key),
+        TEST(test_discovery),        TEST(test_nothing_is_no_signer),
+        TEST(test_keys_of_a_secret), TEST(test_bad_entries),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
