@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "allocator/access/identity.h"
@@ -50,6 +51,18 @@ __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
     memcpy(value, peer.groups, bytes);
     *len = (socklen_t)bytes;
     return 0;
+}
+
+int __real_stat(const char *path, struct stat *out);
+int __wrap_stat(const char *path, struct stat *out);
+static bool own_is_unknown; /* The namespace that this process is in. */
+
+int
+__wrap_stat(const char *path, struct stat *out)
+{
+    return own_is_unknown && strstr(path, "/self/") != NULL
+               ? -1
+               : __real_stat(path, out);
 }
 
 uid_t
@@ -206,6 +219,10 @@ test_who_is_of_the_own_user(void **state)
     assert_int_equal(wp_access_unix_peer(&listed, 5, &who, &uid),
                      WP_PEER_KNOWN);
     assert_true(who.admin);
+    own_is_unknown = true; /* So nobody can be told from it. */
+    assert_int_equal(wp_access_unix_peer(&listed, 5, &who, &uid),
+                     WP_PEER_REFUSED);
+    own_is_unknown = false;
     peer.cred.pid = INT32_MAX; /* No process has such a number. */
     assert_int_equal(wp_access_unix_peer(&open_to_all, 5, &who, &uid),
                      WP_PEER_REFUSED);

@@ -13,8 +13,10 @@
 #include <string.h>
 
 #include "allocator/advice/replay.h"
+#include "allocator/advice/replay_parts.h"
 #include "pool/base/clock.h"
 #include "pool/base/compiler.h"
+#include "pool/scale/scaler.h"
 #include "tests/support/base/journal.h"
 
 #define MS WP_NS_PER_MS
@@ -53,6 +55,13 @@ __wrap_realloc(void *old, size_t size)
 {
     return fails() ? NULL : __real_realloc(old, size);
 }
+
+static bool no_scaler;
+
+#define THE_SCALER ((struct wp_scaler *)(void *)&no_scaler)
+#define WRAP_SCALER(type, name, ...)                                           \
+    type __wrap_wp_scaler_##name(__VA_ARGS__);                                 \
+    type __wrap_wp_scaler_##name(__VA_ARGS__)
 
 /* --- the claims --- */
 
@@ -310,6 +319,15 @@ test_backends(void **state)
     replay("slow ones", &config, &listed);
     config.lead.fail_share = 0.4;
     replay("failures", &config, &listed);
+    config.begin_ns = 5000 * MS;
+    replay("failures of which the first do not count", &config, &listed);
+    config = config_of(&story, 0, 12000);
+    config.hold_median_s = 10;
+    config.ceiling = 2;
+    config.ceiling_from_ns = 3000 * MS;
+    config.ceiling_until_ns = 7270 * MS; /* When it tries again. */
+    replay("a ceiling from one claim until another", &config, &listed);
+    config = config_of(&story, 0, 12000);
     config.lead = (struct wp_replay_lead){.median_s = 1, .fail_share = 1};
     replay("nothing but failures", &config, &listed);
     config.lead =
@@ -546,6 +564,152 @@ test_who_knows_every_claim(void **state)
     journal_compare(WP_TEST_GOLDEN "/replay_told.txt");
 }
 
+/* --- Ours, between fakes of the scaler --- */
+
+WRAP_SCALER(struct wp_scaler *, create, enum wp_miss miss, uint32_t replicas,
+            int64_t prior_lead_ns, int64_t mono_ns, int64_t wall_ns)
+{
+    journal("create %d %u %lld %lld %lld", miss, replicas,
+            (long long)prior_lead_ns, (long long)mono_ns, (long long)wall_ns);
+    journal_line();
+    return no_scaler ? NULL : THE_SCALER;
+}
+
+WRAP_SCALER(void, destroy, struct wp_scaler *scaler)
+{
+    assert_ptr_equal(scaler, THE_SCALER);
+    journal("destroy");
+    journal_line();
+}
+
+WRAP_SCALER(void, set_policy, struct wp_scaler *scaler,
+            const struct wp_scale_policy *policy)
+{
+    assert_ptr_equal(scaler, THE_SCALER);
+    journal("policy %g", policy->hit_rate);
+    journal_line();
+}
+
+WRAP_SCALER(void, on_claims, struct wp_scaler *scaler, int64_t mono_ns,
+            uint32_t n, uint32_t missed)
+{
+    assert_ptr_equal(scaler, THE_SCALER);
+    journal("claims at %lld: %u %u", (long long)mono_ns, n, missed);
+    journal_line();
+}
+
+WRAP_SCALER(void, on_ready, struct wp_scaler *scaler, int64_t mono_ns,
+            int64_t lead_ns)
+{
+    assert_ptr_equal(scaler, THE_SCALER);
+    journal("ready at %lld: %lld", (long long)mono_ns, (long long)lead_ns);
+    journal_line();
+}
+
+WRAP_SCALER(void, set_at_once, struct wp_scaler *scaler, int64_t mono_ns,
+            uint32_t n)
+{
+    assert_ptr_equal(scaler, THE_SCALER);
+    journal("at once at %lld: %u", (long long)mono_ns, n);
+    journal_line();
+}
+
+WRAP_SCALER(enum wp_status, reserve, struct wp_scaler *scaler, struct wp_str id,
+            uint32_t n, int64_t from_wall_ns, int64_t until_wall_ns,
+            struct wp_err *err)
+{
+    assert_ptr_equal(scaler, THE_SCALER);
+    journal("reserve %.*s: %u from %lld until %lld", (int)id.len, id.ptr, n,
+            (long long)from_wall_ns, (long long)until_wall_ns);
+    journal_line();
+    return wp_err_set(err, WP_RESOURCE_EXHAUSTED, "too many");
+}
+
+WRAP_SCALER(struct wp_scale_decision, decide, struct wp_scaler *scaler,
+            const struct wp_scale_view *view, int64_t *next_ns)
+{
+    assert_ptr_equal(scaler, THE_SCALER);
+    journal("decide at %lld, wall %lld: %u, %u ready %u warming, room %u "
+            "budget %u%s, %u %g %g",
+            (long long)view->mono_ns, (long long)view->wall_ns, view->replicas,
+            view->ready, view->warming, view->room, view->budget,
+            view->stuck ? " stuck" : "", view->backend_at_once, view->others,
+            view->queue_s);
+    journal_line();
+    *next_ns = 123;
+    return (struct wp_scale_decision){.target = 17, .hit_rate = 0.75};
+}
+
+static void
+test_ours_is_the_scaler(void **state)
+{
+    const struct wp_scale_policy scale = {.hit_rate = 0.98};
+    const struct wp_replay_view views[] = {
+        {.now_ns = 50, .ready = 3, .warming = 4, .in_use = 5, .waiting = 6},
+        {.now_ns = 60, .ready = 7, .warming = 8, .stuck = true}};
+    struct wp_replay_policy policy;
+
+    (void)state;
+    fails_at = 1;
+    assert_false(
+        wp_replay_policy_ours(&scale, WP_MISS_LOST, 9, 11, 1000, &policy));
+    no_scaler = true;
+    assert_false(
+        wp_replay_policy_ours(&scale, WP_MISS_LOST, 9, 11, 1000, &policy));
+    no_scaler = false;
+    assert_true(
+        wp_replay_policy_ours(&scale, WP_MISS_QUEUED, 9, 11, 1000, &policy));
+    journal("%s", policy.name);
+    journal_line();
+    wp_replay_policy_ours_at_once(&policy, 33);
+    policy.on_claims(policy.self, 41, 42, 43);
+    policy.on_ready(policy.self, 44, 45);
+    policy.on_announced(policy.self, 46, 47, 48, 49);
+    policy.on_announced(policy.self, 46, 147, 148, 149);
+    assert_true(wp_replay_policy_ours_outlook(&policy) == 0);
+    for (size_t i = 0; i < WP_ARRAY_LEN(views); i++) {
+        int64_t next_ns = 0;
+
+        assert_int_equal(policy.target(policy.self, &views[i], &next_ns), 17);
+        assert_int_equal(next_ns, 123);
+    }
+    assert_true(wp_replay_policy_ours_outlook(&policy) == 0.75);
+    policy.destroy(policy.self);
+    journal_compare(WP_TEST_GOLDEN "/replay_ours.txt");
+}
+
+/* --- What is due --- */
+
+/* What is due together comes in an order that nothing but the calls decide. */
+static void
+test_the_order_of_what_is_due(void **state)
+{
+    static const int64_t at[] = {5, 3, 5, 3, 9, 5, 3, 1, 5, 3,
+                                 1, 9, 9, 5, 3, 1, 5, 5, 3, 5};
+    struct wp_replay_heap heap = {0};
+
+    (void)state;
+    for (int64_t round = 0; round < 3; round++) {
+        for (size_t i = 0; i < WP_ARRAY_LEN(at); i++) {
+            assert_true(wp_replay_heap_push(&heap, at[i] + round,
+                                            round * 100 + (int64_t)i));
+        }
+        for (size_t i = 0; i < 12; i++) {
+            struct wp_replay_due due = wp_replay_heap_pop(&heap);
+
+            journal("%lld:%lld ", (long long)due.at_ns, (long long)due.what);
+        }
+        journal_line();
+    }
+    while (heap.n > 0) {
+        struct wp_replay_due due = wp_replay_heap_pop(&heap);
+
+        journal("%lld:%lld ", (long long)due.at_ns, (long long)due.what);
+    }
+    wp_replay_heap_fini(&heap);
+    journal_compare(WP_TEST_GOLDEN "/replay_due.txt");
+}
+
 int
 main(void)
 {
@@ -558,6 +722,8 @@ main(void)
         cmocka_unit_test(test_what_cannot_be_replayed),
         cmocka_unit_test(test_memory_lacks),
         cmocka_unit_test(test_who_knows_every_claim),
+        cmocka_unit_test(test_ours_is_the_scaler),
+        cmocka_unit_test(test_the_order_of_what_is_due),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -565,6 +565,111 @@ test_what_it_counts(void **state)
     assert_int_equal(stats.peers_cut, 15);
 }
 
+/* --- what is answered within a turn --- */
+
+static struct wp_call *held[4];
+static uint32_t n_held;
+
+static void
+hold(struct wp_call *call, const uint8_t *request, size_t len)
+{
+    (void)request;
+    (void)len;
+    assert_non_null(call->ops->reserve(call, 0));
+    held[n_held++] = call;
+}
+
+static const struct wp_method hold_methods[] = {
+    {"/test.Life/Hold", false, false, false, hold},
+};
+static const struct wp_service hold_service = {"test.Life", hold_methods, 1,
+                                               NULL};
+
+/* How many calls have ended, and how long they took. */
+static void
+has_taken(uint64_t count, int64_t ms)
+{
+    struct wp_rpc_duration took = {.count = 0};
+    uint32_t cursor = 0;
+
+    assert_int_equal(wp_rpc_server_duration(server, &cursor, &took), count > 0);
+    assert_int_equal(took.count, count);
+    assert_int_equal(took.sum_ns, ms * WP_NS_PER_MS);
+}
+
+/* On the serving thread itself: each is answered in the turn that follows, in
+ * order, and the clock is read once for all of a turn. */
+static void
+test_answers_of_the_thread_itself(void **state)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                                  "\0\0\0\4\0\0\0\0\0";
+    struct wp_h2_conn *conn;
+    uint8_t bytes[4 * 512];
+    size_t len = 0;
+
+    (void)state;
+    n_held = 0;
+    server = wp_grpc_rig_create(&hold_service);
+    wp_clock_manual_init(&mono, 1000 * WP_NS_PER_S, 0);
+    server->clock = &mono.clock;
+    conn = wp_grpc_rig_connect(server);
+    assert_true(wp_grpc_rig_feed(server, conn, (const uint8_t *)preface,
+                                 sizeof preface - 1));
+    for (uint32_t i = 0; i < 4; i++) {
+        len += wp_grpc_rig_head(bytes + len, 1 + 2 * i, "/test.Life/Hold");
+        len += wp_grpc_rig_frame(bytes + len, 0, 1, 1 + 2 * i, "\0\0\0\0\0", 5);
+    }
+    is_here = true;
+    assert_true(wp_grpc_rig_feed(server, conn, bytes, len));
+    assert_int_equal(n_held, 4);
+    wp_clock_manual_advance(&mono, 5 * WP_NS_PER_MS);
+    for (size_t i = 0; i < 3; i++) {
+        held[i]->ops->finish(held[i], WP_OK, NULL, 0);
+    }
+    assert_ptr_equal(
+        WP_CONTAINER_OF(server->threads[0].first_post, struct wp_rpc_post,
+                        link),
+        &WP_CONTAINER_OF(held[0], struct wp_rpc_call, base)->finish_post);
+    has_taken(0, 0);
+    wp_h2_worker_settle(&server->h2->workers[0]);
+    has_taken(3, 15);
+    assert_int_equal(server->threads[0].in_flight, 1);
+    assert_null(server->threads[0].first_post);
+    assert_null(server->threads[0].last_post);
+    wp_clock_manual_advance(&mono, 2 * WP_NS_PER_MS);
+    held[3]->ops->finish(held[3], WP_OK, NULL, 0);
+    wp_h2_worker_settle(&server->h2->workers[0]);
+    has_taken(4, 22);
+    assert_int_equal(server->threads[0].in_flight, 0);
+    wp_grpc_rig_close(server, conn);
+    is_here = false;
+}
+
+/* Who is called how. */
+static void
+test_the_kinds_of_methods(void **state)
+{
+    static const struct wp_method all[] = {
+        {"/test.Life/Call", false, false, false, finish_at_once},
+        {"/test.Life/Watch", true, false, false, finish_at_once},
+        {"/test.Life/Talk", true, true, true, finish_at_once},
+    };
+    static const struct wp_service of_all = {"test.Life", all, 3, NULL};
+
+    (void)state;
+    server = wp_grpc_rig_create(&of_all);
+    for (uint32_t i = 0; i < server->n_methods; i++) {
+        const struct wp_rpc_method *method = &server->methods[i];
+
+        journal("%s of %s: %d, %zu, %u", method->api->path,
+                method->service->name, method->kind, method->path_len,
+                wp_rpc_method_find(server, wp_str_from(method->api->path)));
+        journal_line();
+    }
+    journal_compare(WP_TEST_GOLDEN "/life_kinds.txt");
+}
+
 /* --- how it leaves --- */
 
 /* With so many calls, of which the last ends after so many moments of 2 ms. */
@@ -618,6 +723,8 @@ main(void)
         TEST(test_threads_by_themselves),
         TEST(test_who_a_peer_is),
         TEST(test_what_busy_threads_gather_is_flushed),
+        TEST(test_answers_of_the_thread_itself),
+        TEST(test_the_kinds_of_methods),
         TEST(test_what_it_counts),
         TEST(test_how_it_leaves),
     };
