@@ -281,6 +281,18 @@ test_routes(void **state)
     r = route_of("GET / HTTP/1.1\r\nX-Sandbox-ID: b\r\n"
                  "X-Sandbox-Timeout: soon\r\n\r\n");
     assert_int_equal(r.timeout_ns, 0);
+    r = route_of("GET / HTTP/1.1\r\nX-Sandbox-ID: b\r\n"
+                 "X-Sandbox-Timeout: 86400\r\n\r\n");
+    assert_int_equal(r.timeout_ns, 86400 * WP_NS_PER_S);
+    r = route_of("GET / HTTP/1.1\r\nX-Sandbox-ID: b\r\n"
+                 "X-Sandbox-Timeout: 86401\r\n\r\n");
+    assert_int_equal(r.timeout_ns, 0);
+    r = route_of("GET / HTTP/1.1\r\nX-Sandbox-ID: b\r\n"
+                 "X-Sandbox-Timeout: -1\r\n\r\n");
+    assert_int_equal(r.timeout_ns, 0);
+    r = route_of("GET / HTTP/1.1\r\nX-Sandbox-ID: b\r\n"
+                 "X-Sandbox-Timeout: 0.5\r\n\r\n");
+    assert_int_equal(r.timeout_ns, WP_NS_PER_S);
     r = route_of("GET / HTTP/1.1\r\nAuthorization: Basic abc\r\n\r\n");
     assert_int_equal(r.bearer.len, 0);
 }

@@ -266,6 +266,91 @@ test_stop(void **state)
     assert_int_equal(other.status, WP_UNAVAILABLE);
 }
 
+/* The control thread is woken for what could not be sent, and for nothing
+ * else. */
+static void
+test_who_takes_a_message_wakes(void **state)
+{
+    uint32_t wakes;
+
+    (void)state;
+    start(&watch, "");
+    change();
+    assert_int_equal(watch.sends, 1); /* Its time has not come. */
+    wakes = world.wakes;
+    watch.call.writable(&watch.call);
+    assert_int_equal(world.wakes, wakes);
+    watch.block_sends = true;
+    wp_world_advance(&world, INTERVAL_NS);
+    assert_int_equal(watch.sends, 1);
+    wakes = world.wakes;
+    /* Another call's word is not this one's. */
+    other.call.service = watch.call.service;
+    other.call.state = watch.call.state;
+    watch.call.writable(&other.call);
+    watch.call.cancelled(&other.call);
+    other.call.service = NULL;
+    assert_int_equal(world.wakes, wakes);
+    assert_false(watch.finished);
+    wp_world_advance(&world, INTERVAL_NS);
+    assert_int_equal(watch.sends, 1);
+    wp_fake_call_unblock(&watch);
+    assert_int_equal(world.wakes, wakes + 1);
+    wp_world_settle(&world);
+    assert_int_equal(watch.sends, 2);
+    assert_int_equal(last(&watch).leased, 1);
+    watch.call.writable(&watch.call);
+    assert_int_equal(world.wakes, wakes + 1);
+}
+
+/* The pool that has changed, and no other: each watch is told of its own. */
+static void
+test_watches_of_two_pools(void **state)
+{
+    struct wp_pool_spec spec;
+    struct wp_wire_pools pools;
+    struct wp_err err;
+
+    (void)state;
+    wp_pool_spec_init(&spec);
+    (void)snprintf(spec.name, sizeof spec.name, "q");
+    (void)snprintf(spec.template_name, sizeof spec.template_name, "t");
+    assert_int_equal(wp_pools_add(world.rig.pools, &spec, NULL, &err), WP_OK);
+    wp_world_settle(&world);
+    start(&watch, "q");
+    start(&other, "");
+    assert_string_equal(last(&watch).spec.name, "q");
+    WP_WORLD_REPLY(&world, &other, pools, &pools);
+    assert_int_equal(pools.n_pools, 2);
+    assert_string_equal(pools.pools[0].spec.name, "p");
+    assert_string_equal(pools.pools[1].spec.name, "q");
+    wp_world_advance(&world, INTERVAL_NS);
+    wp_services_changed(world.services, 0);
+    wp_world_settle(&world);
+    assert_int_equal(watch.sends, 1);
+    assert_int_equal(other.sends, 2);
+    assert_string_equal(last(&other).spec.name, "p");
+    wp_world_advance(&world, INTERVAL_NS / 2);
+    wp_services_changed(world.services, 1);
+    wp_world_settle(&world);
+    assert_int_equal(watch.sends, 2);
+    assert_int_equal(other.sends, 2);
+    assert_true(world.next_run_ns ==
+                wp_clock_mono_ns(&world.rig.clock.clock) + INTERVAL_NS / 2);
+    wp_services_changed(world.services, 1);
+    wp_world_settle(&world);
+    /* The earlier of two. */
+    assert_true(world.next_run_ns ==
+                wp_clock_mono_ns(&world.rig.clock.clock) + INTERVAL_NS / 2);
+    wp_world_advance(&world, INTERVAL_NS / 2);
+    assert_int_equal(watch.sends, 2);
+    assert_int_equal(other.sends, 3);
+    assert_string_equal(last(&other).spec.name, "q");
+    wp_world_advance(&world, INTERVAL_NS / 2);
+    assert_int_equal(watch.sends, 3);
+    assert_int_equal(other.sends, 3);
+}
+
 int
 main(void)
 {
@@ -282,6 +367,8 @@ main(void)
         TEST(test_bad_requests),
         TEST(test_no_memory),
         TEST(test_stop),
+        TEST(test_who_takes_a_message_wakes),
+        TEST(test_watches_of_two_pools),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
