@@ -27,6 +27,13 @@ size_t __real_wp_rpc_trailers_of(struct wp_h2_stream *stream,
 size_t __wrap_wp_rpc_trailers_of(struct wp_h2_stream *stream,
                                  struct wp_h2_field fields[WP_H2_FIELDS_MAX]);
 
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+/* The n-th from here on fails, of what the server asks for; 0: none. */
+static unsigned malloc_fails, realloc_fails;
 static struct wp_rpc_server *server;
 static struct wp_h2_conn *conn;
 static char heard[4096]; /* What has happened, event by event. */
@@ -58,6 +65,20 @@ __wrap_wp_rpc_trailers_of(struct wp_h2_stream *stream,
     (void)snprintf(heard + at, sizeof heard - at, "%s: %s; ",
                    wp_status_name(call->status), call->details);
     return __real_wp_rpc_trailers_of(stream, fields);
+}
+
+void *
+__wrap_malloc(size_t size)
+{
+    return malloc_fails > 0 && --malloc_fails == 0 ? NULL : __real_malloc(size);
+}
+
+void *
+__wrap_realloc(void *old, size_t size)
+{
+    return realloc_fails > 0 && --realloc_fails == 0
+               ? NULL
+               : __real_realloc(old, size);
 }
 
 static void
@@ -452,6 +473,43 @@ test_how_much_may_come_before_the_answer(void **state)
     free(message);
 }
 
+/* Without memory for what came a call ends, and nothing of it is kept. */
+static void
+test_no_memory_for_what_came(void **state)
+{
+    const struct wp_rpc_thread *thread = &server->threads[0];
+
+    (void)state;
+    wp_grpc_rig_close(server, conn);
+    connect_peer(0);
+    open_call(1, "/test.Message/Unary");
+    malloc_fails = 1;
+    send_data(1, "\0\0\0\0\2h", 6, 0);
+    has_heard("RESOURCE_EXHAUSTED: too many requests that are not whole; ");
+    assert_int_equal(malloc_fails, 0);
+    assert_int_equal(thread->partial_bytes, 0);
+    open_call(3, "/test.Lock/Step");
+    send_data(3, "\0\0\0\0\1a", 6, 0);
+    realloc_fails = 1;
+    send_data(3, "\0\0\0\0\1b", 6, 0);
+    assert_int_equal(realloc_fails, 0);
+    assert_int_equal(thread->partial_bytes, 0);
+    widen(3, 7);
+    has_heard("lock a; RESOURCE_EXHAUSTED: too many requests before the "
+              "answer; ");
+    /* What is left of it when the answer has gone. */
+    open_call(5, "/test.Lock/Step");
+    send_data(5, "\0\0\0\0\1a", 6, 0);
+    send_data(5, "\0\0\0\0\1b\0\0\0\0\1c", 12, 0);
+    assert_int_equal(thread->partial_bytes, 12);
+    realloc_fails = 1;
+    widen(5, 6);
+    assert_int_equal(realloc_fails, 0);
+    assert_int_equal(thread->partial_bytes, 0);
+    widen(5, 7);
+    has_heard("lock a; lock b; RESOURCE_EXHAUSTED: memory; ");
+}
+
 int
 main(void)
 {
@@ -469,6 +527,8 @@ main(void)
                                         end),
         cmocka_unit_test_setup_teardown(
             test_how_much_may_come_before_the_answer, begin, end),
+        cmocka_unit_test_setup_teardown(test_no_memory_for_what_came, begin,
+                                        end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

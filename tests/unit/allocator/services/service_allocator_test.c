@@ -774,6 +774,54 @@ test_list_claims_refusals(void **state)
     wp_world_assert_ended(&a, WP_OK);
 }
 
+/* What of a claim its client's trace is told, whether or not it got one. */
+static void
+test_a_claim_that_is_traced(void **state)
+{
+    const struct wp_trace_context client = {
+        .sampled = true, .trace_id = "a trace of them", .span_id = "a span"};
+    struct wp_tracer *tracer = wp_tracer_create(8);
+    struct wp_fake_call *const calls[] = {&a, &b};
+
+    (void)state;
+    assert_non_null(tracer);
+    for (size_t i = 0; i < 2; i++) {
+        bool granted = i == 0;
+        struct wp_span span;
+        int64_t now_ns = wp_clock_mono_ns(&world.rig.clock.clock);
+
+        wp_trace_begin(&calls[i]->call.trace, tracer, &client, now_ns);
+        wp_clock_manual_advance(&world.rig.clock, WP_NS_PER_MS);
+        if (!granted) {
+            world.rig.store_status = WP_UNAVAILABLE;
+        }
+        wp_world_claim(&world, calls[i], granted ? "one" : "two", "blue", 0);
+        wp_world_assert_ended(calls[i], granted ? WP_OK : WP_UNAVAILABLE);
+        assert_true(wp_tracer_take(tracer, &span));
+        assert_string_equal(span.name, "grant");
+        assert_int_equal(span.kind, WP_SPAN_INTERNAL);
+        assert_false(span.is_rpc);
+        assert_int_equal(span.status, granted ? WP_OK : WP_UNAVAILABLE);
+        assert_string_equal(span.pool_namespace, "default");
+        assert_string_equal(span.pool, "p");
+        assert_string_equal(span.claim, granted ? "one" : "two");
+        if (granted) {
+            assert_string_equal(span.served, "warm");
+            assert_string_equal(
+                span.sandbox, wp_world_lease(&world, calls[i]).grant->sandbox);
+        } else {
+            assert_null(span.served);
+            assert_string_equal(span.sandbox, "");
+        }
+        assert_true(span.begin_ns == now_ns);
+        assert_true(span.end_ns == now_ns + WP_NS_PER_MS);
+        assert_memory_equal(span.trace_id, client.trace_id,
+                            sizeof span.trace_id);
+        assert_false(wp_tracer_take(tracer, &span));
+    }
+    wp_tracer_destroy(tracer);
+}
+
 int
 main(void)
 {
@@ -809,6 +857,7 @@ main(void)
         TEST(test_an_expired_claim),
         TEST(test_list_claims),
         TEST(test_list_claims_refusals),
+        TEST(test_a_claim_that_is_traced),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,46 @@ test_every_tenant_is_on_one_page(void **state)
     wp_world_assert_ended(&call, WP_PERMISSION_DENIED);
 }
 
+/* Those of one pool only, when one is named. */
+static void
+test_tenants_of_a_pool(void **state)
+{
+    struct wp_wire_list_tenants_request request = {
+        .pool = {WP_STR("default"), WP_STR("q")}};
+    struct wp_wire_list_tenants_response response;
+    struct wp_pool_spec spec;
+    struct wp_err err;
+
+    (void)state;
+    wp_pool_spec_init(&spec);
+    (void)snprintf(spec.name, sizeof spec.name, "q");
+    (void)snprintf(spec.template_name, sizeof spec.template_name, "t");
+    assert_int_equal(wp_pools_add(world.rig.pools, &spec, NULL, &err), WP_OK);
+    wp_world_settle(&world);
+    ask_as("", true);
+    wp_world_claim(&world, &call, "one", "t1", 0);
+    wp_world_assert_ended(&call, WP_OK);
+    ask_as("", true);
+    WP_WORLD_START(&world.allocator, &call, "ListTenants", list_tenants_request,
+                   &request);
+    wp_world_assert_ended(&call, WP_OK);
+    WP_WORLD_REPLY(&world, &call, list_tenants_response, &response);
+    assert_int_equal(response.n_tenants, 0);
+    request.pool.name = WP_STR("p");
+    ask_as("", true);
+    WP_WORLD_START(&world.allocator, &call, "ListTenants", list_tenants_request,
+                   &request);
+    wp_world_assert_ended(&call, WP_OK);
+    WP_WORLD_REPLY(&world, &call, list_tenants_response, &response);
+    assert_int_equal(response.n_tenants, 1);
+    assert_string_equal(response.tenants[0].tenant, "t1");
+    request.pool.name = WP_STR("r");
+    ask_as("", true);
+    WP_WORLD_START(&world.allocator, &call, "ListTenants", list_tenants_request,
+                   &request);
+    wp_world_assert_ended(&call, WP_NOT_FOUND);
+}
+
 static void
 test_no_such_page(void **state)
 {
@@ -167,6 +207,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_every_tenant_is_on_one_page),
         TEST(test_no_such_page),
+        TEST(test_tenants_of_a_pool),
         TEST(test_no_messages),
     };
 

@@ -270,6 +270,8 @@ __wrap_wp_h2_server_create(const struct wp_h2_config *config,
          (long long)config->connection_age_max_ns, (long long)config->silent_ns,
          (long long)config->spin_ns, config->base != NULL);
     handler = *with;
+    memset(object, 0xff, sizeof object);
+    handler.init(handler.ctx, (struct wp_h2_stream *)(void *)object);
     NOTE("handler: peer of %zu, flush %d %d, head", with->peer_size,
          with->wants_flush != NULL, with->flush != NULL);
     for (size_t i = 0; i < with->n_head; i++) {
