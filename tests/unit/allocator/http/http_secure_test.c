@@ -82,11 +82,84 @@ a_connection_needs_memory(void **state)
     temp_dir_remove(dir);
 }
 
+/* Its certificate, which is a fake, and the names in it. */
+static bool has_certificate;
+static const SSL *asked;
+
+X509 *__wrap_SSL_get0_peer_certificate(const SSL *ssl);
+void __wrap_wp_tls_names(const SSL *ssl,
+                         bool (*visit)(void *ctx, struct wp_str name),
+                         void *ctx);
+
+X509 *
+__wrap_SSL_get0_peer_certificate(const SSL *ssl)
+{
+    asked = ssl;
+    return has_certificate ? (X509 *)(void *)&has_certificate : NULL;
+}
+
+void
+__wrap_wp_tls_names(const SSL *ssl, bool (*visit)(void *ctx, struct wp_str),
+                    void *ctx)
+{
+    assert_true(has_certificate);
+    assert_ptr_equal(ssl, asked);
+    assert_true(visit(ctx, WP_STR("other")));
+    (void)visit(ctx, WP_STR("agent"));
+}
+
+/* Who shows no certificate is nobody, and may not call. */
+static void
+who_is_at_the_other_end(void **state)
+{
+    static const struct wp_principal principals[] = {{"agent", "blue", true}};
+    static const struct wp_principal others[] = {{"nobody", "blue", true}};
+    const struct wp_access open_to_all = {NULL};
+    const struct wp_access named = {.principals = principals,
+                                    .n_principals = 1};
+    const struct wp_access unnamed = {.principals = others, .n_principals = 1};
+    SSL_CTX *ctx = SSL_CTX_new(TLS_method());
+    struct event_base *base = event_base_new();
+    struct bufferevent *bev;
+    struct wp_identity who = {.name = ""};
+
+    (void)state;
+    assert_non_null(ctx);
+    assert_non_null(base);
+    bev = bufferevent_openssl_socket_new(base, -1, SSL_new(ctx),
+                                         BUFFEREVENT_SSL_ACCEPTING,
+                                         BEV_OPT_CLOSE_ON_FREE);
+    assert_non_null(bev);
+    has_certificate = false;
+    assert_false(wp_secure_peer(bev, &open_to_all, &who));
+    assert_ptr_equal(asked, bufferevent_openssl_get_ssl(bev));
+    assert_string_equal(who.name, "");
+    assert_string_equal(who.tenant, "");
+    has_certificate = true;
+    assert_true(wp_secure_peer(bev, &open_to_all, &who));
+    assert_string_equal(who.name, "other");
+    assert_string_equal(who.tenant, "other");
+    assert_false(who.admin);
+    memset(&who, 0, sizeof who);
+    assert_true(wp_secure_peer(bev, &named, &who));
+    assert_string_equal(who.name, "agent");
+    assert_string_equal(who.tenant, "blue");
+    assert_true(who.admin);
+    memset(&who, 0, sizeof who);
+    assert_false(wp_secure_peer(bev, &unnamed, &who));
+    assert_string_equal(who.name, "other");
+    bufferevent_free(bev);
+    (void)event_base_loop(base, EVLOOP_NONBLOCK);
+    event_base_free(base);
+    SSL_CTX_free(ctx);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_connection_needs_memory),
+        cmocka_unit_test(who_is_at_the_other_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
