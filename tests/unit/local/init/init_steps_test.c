@@ -405,8 +405,8 @@ wp_init_start_program(struct wp_init *init, const struct wp_program *program)
 {
     int at = (int)init->inits_done;
 
-    LINE("start '%s' %s, wake %lld", program->name, program->argv[0],
-         (long long)init->wake_us);
+    LINE("start '%s' %s, tail %zu, wake %lld", program->name, program->argv[0],
+         init->tail_len, (long long)init->wake_us);
     init->child = CHILD + at;
     init->output_fd = OUTPUT + at;
     init->tail_len = 9;
