@@ -49,8 +49,8 @@ enum {
 
 struct message {
     const char *text; /* NULL: the descriptor's end. */
-    int passed;       /* 0: none. */
-    int error;        /* Then that. */
+    int passed;       /* 0: none; below: the descriptor 0. */
+    int error;        /* Then that; below: what errno was. */
 };
 
 struct child {
@@ -64,6 +64,7 @@ static struct {
     struct wp_init pristine;
     struct wp_init_options options;
     int inits;
+    int null_fd;
     pid_t pid;
     int64_t now_us;
     int64_t wake_us;          /* From the next probe on. */
@@ -152,6 +153,7 @@ turn(struct epoll_event *out, int max)
     int n = 0;
 
     assert_int_equal(max, 32);
+    errno = ENOSYS; /* What was: it says nothing of a wait that went well. */
     if (who == NULL) {
         longjmp(rig.out, 1);
     }
@@ -248,7 +250,7 @@ __wrap_open(const char *path, int flags, ...)
         return __real_open(path, flags, mode);
     }
     LINE("open %s%s", path, flags == (O_RDWR | O_CLOEXEC) ? "" : " ?");
-    return fails("open") ? -1 : 5;
+    return fails("open") ? -1 : rig.null_fd;
 }
 
 int
@@ -559,9 +561,11 @@ wp_passing_receive(int fd, void *bytes, size_t cap, int *passed)
          message->text != NULL ? message->text : "end", len);
     memset(bytes, 'x', cap); /* What was before. */
     memcpy(bytes, message->text != NULL ? message->text : "", len);
-    *passed = message->passed > 0 ? message->passed : -1;
-    errno = message->error;
-    return message->error != 0 ? -1 : (ssize_t)len;
+    *passed = message->passed > 0   ? message->passed
+              : message->passed < 0 ? 0
+                                    : -1;
+    errno = abs(message->error);
+    return message->error > 0 ? -1 : (ssize_t)len;
 }
 
 /* --- --- */
@@ -576,6 +580,7 @@ begin(const char *what)
     rig.init = init;
     rig.pristine = pristine;
     rig.pid = 7;
+    rig.null_fd = 5;
     rig.now_us = 5000000;
     rig.wake_us = INT64_MAX;
     rig.options = (struct wp_init_options){
@@ -634,6 +639,7 @@ starts_what_it_is_told(void **state)
     begin("the least");
     run();
     begin("descriptors may be any");
+    rig.null_fd = 0;
     rig.options.rejoin_fd = 0;
     rig.options.programs_fd = 0;
     run();
@@ -732,6 +738,8 @@ static void
 does_what_its_daemon_says(void **state)
 {
     static const struct message messages[] = {
+        {"B01", -1, 0},    {"A45", -1, 0},        {"R8 /p", -1, 0},
+        {"?", -1, 0},      {NULL, 0, -EAGAIN},    {"K", 0, -EINTR},
         {"K", 0, 0},       {"T", 0, 0},           {"P", 0, 0},
         {"B0123", 40, 0},  {"B0123", 0, 0},       {"A4567", 41, 0},
         {"A4567", 0, 0},   {"R89 /place", 42, 0}, {"R89 /place", 0, 0},
