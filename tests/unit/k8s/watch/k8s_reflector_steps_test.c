@@ -16,7 +16,7 @@
 #include "k8s/watch/reflector_impl.h"
 #include "tests/support/base/heard.h"
 #include "tests/support/base/journal.h"
-#include "tests/support/k8s/reflector_world.h"
+#include "tests/support/k8s/reflector_fakes.h"
 
 #define S WP_NS_PER_S
 #define HALF_S (WP_NS_PER_S / 2)

@@ -1,4 +1,4 @@
-#include "tests/support/k8s/reflector_world.h"
+#include "tests/support/k8s/reflector_fakes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "pool/base/rng.h"
 #include "tests/support/base/journal.h"
 
-struct reflector_world world;
+struct reflector_fakes world;
 
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
