@@ -78,10 +78,10 @@ metadata_patch(json_t *patch, const json_t *from, const json_t *to)
 static json_t *
 pod_metadata_copy(const json_t *whole)
 {
-    static const char *const maps[] = {"labels", "annotations"};
+    static const char *const maps[] = {"labels", "annotations", NULL};
     json_t *copy = json_object();
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; maps[i] != NULL; i++) {
         json_t *map = json_object_get(
             wp_json_at(whole, "spec", "podTemplate", "metadata", NULL),
             maps[i]);

@@ -155,8 +155,9 @@ static void
 refresh(struct wp_claim_reconcile *reconcile, const struct wp_object *templ,
         bool last)
 {
-    struct wp_adoption adoption = {reconcile->claim, reconcile->additional,
-                                   templ, false};
+    struct wp_adoption adoption = {.claim = reconcile->claim,
+                                   .additional = reconcile->additional,
+                                   .templ = templ};
     struct wp_api_target target = wp_object_target(
         reconcile->sandbox, last ? WP_HTTP_SPARE : WP_HTTP_NORMAL);
     json_t *patch = NULL;

@@ -59,8 +59,8 @@ wp_claim_cache_enter(struct wp_claim_cache *cache,
     entry->key.ns = memcpy(text, claim->ns, ns);
     entry->key.name = memcpy(text + ns, claim->name, name);
     entry->uid = memcpy(text + ns + name, claim->uid, uid);
-    entry->observed = entry->annotated = WP_WRITE_NONE;
-    entry->adoption = entry->creation = WP_WRITE_NONE;
+    /* Zeroed: observed, annotated, adoption and creation are NONE. */
+    _Static_assert(WP_WRITE_NONE == 0, "the first of claim_states.def");
     entry->first_ready = WP_FIRST_READY_AFTER;
     found = tsearch(entry, &cache->entries, wp_name_key_compare);
     WP_ASSERT(found != NULL);

@@ -16,7 +16,7 @@ enum {
     PREFIX_MAX_LEN = 253,
 };
 
-static const char *const maps[] = {"labels", "annotations"};
+static const char *const maps[] = {"labels", "annotations", NULL};
 
 static bool
 is_alnum(char c)
@@ -92,9 +92,9 @@ static bool
 is_system(struct wp_str domain)
 {
     static const char *const system[] = {"kubernetes.io", "k8s.io",
-                                         "agents.x-k8s.io"};
+                                         "agents.x-k8s.io", NULL};
 
-    for (size_t i = 0; i < sizeof system / sizeof system[0]; i++) {
+    for (size_t i = 0; system[i] != NULL; i++) {
         if (is_within(domain, wp_str_from(system[i]))) {
             return true;
         }
@@ -182,7 +182,7 @@ enum wp_status
 wp_claim_metadata_check(const struct wp_label_domains *domains,
                         const json_t *additional, struct wp_err *err)
 {
-    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
+    for (size_t i = 0; maps[i] != NULL; i++) {
         enum wp_status status = check_map(
             domains, maps[i], json_object_get(additional, maps[i]), err);
 
@@ -200,7 +200,7 @@ wp_claim_metadata_merge(json_t *metadata, const json_t *additional,
     const char *key;
     json_t *value;
 
-    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
+    for (size_t i = 0; maps[i] != NULL; i++) {
         const json_t *have = json_object_get(metadata, maps[i]);
 
         json_object_foreach(json_object_get(additional, maps[i]), key, value)
@@ -215,7 +215,7 @@ wp_claim_metadata_merge(json_t *metadata, const json_t *additional,
             }
         }
     }
-    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
+    for (size_t i = 0; maps[i] != NULL; i++) {
         json_t *adds = json_object_get(additional, maps[i]);
         json_t *have;
 

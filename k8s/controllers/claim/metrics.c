@@ -17,10 +17,9 @@ const char *
 wp_claim_created_by(const char *label)
 {
     static const char *const known[] = {"go-client", "python-client",
-                                        "controller"};
+                                        "controller", NULL};
 
-    for (size_t i = 0; label != NULL && i < sizeof known / sizeof known[0];
-         i++) {
+    for (size_t i = 0; label != NULL && known[i] != NULL; i++) {
         if (strcmp(label, known[i]) == 0) {
             return known[i];
         }

@@ -401,7 +401,6 @@ read_sandbox(struct wp_claim_reconcile *reconcile, const char *name)
 static void
 adoption_refused(struct wp_claim_reconcile *reconcile)
 {
-    wp_claim_entry_drop_ask(reconcile->entry);
     (void)wp_err_wrap(&reconcile->err, "Error seen: adopting sandbox \"%s\"",
                       reconcile->sandbox->name);
     wp_claim_reconcile_refuse(reconcile, WP_REASON_ERROR, reconcile->err.msg,

@@ -97,6 +97,47 @@ FAKE(int, sched_yield, void)
     return 0;
 }
 
+/* What is asked and not freed again. */
+static const void *live[16];
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void __real_free(void *at);
+void __wrap_free(void *at);
+
+static void
+replace(const void *at, const void *by)
+{
+    size_t i = 0;
+
+    while (i < WP_ARRAY_LEN(live) && live[i] != at) {
+        i++;
+    }
+    if (i < WP_ARRAY_LEN(live)) {
+        live[i] = by;
+    } else {
+        assert_null(by);
+    }
+}
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    void *at = __real_calloc(n, size);
+
+    replace(NULL, at);
+    return at;
+}
+
+void
+__wrap_free(void *at)
+{
+    if (at != NULL) {
+        replace(at, NULL);
+    }
+    __real_free(at);
+}
+
 static bool
 post(void *self, void (*run)(void *arg, uint64_t a, uint64_t b), void *arg,
      uint64_t a, uint64_t b)
@@ -146,6 +187,12 @@ tear_down(void **state)
     (void)state;
     wp_claim_asks_destroy(asks);
     event_base_free(parts.base);
+    for (size_t i = 0; i < WP_ARRAY_LEN(live); i++) {
+        if (live[i] != NULL) {
+            print_error("something is not freed\n");
+            return 1;
+        }
+    }
     return 0;
 }
 

@@ -15,6 +15,26 @@ enum {
     CLAIMS = 20,
 };
 
+static int live; /* Made and not freed again. */
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    live++;
+    return __real_calloc(n, size);
+}
+
+void __real_free(void *at);
+void __wrap_free(void *at);
+void
+__wrap_free(void *at)
+{
+    live -= at != NULL;
+    __real_free(at);
+}
+
 static void
 count(void *ctx, struct wp_claim_entry *entry)
 {
@@ -43,7 +63,9 @@ test_walk_meets_each_once(void **state)
     for (int i = 0; i < CLAIMS; i++) {
         assert_int_equal(seen[i], i != 7);
     }
+    assert_int_equal(live, CLAIMS);
     wp_claim_cache_destroy(cache);
+    assert_int_equal(live, 0);
 }
 
 int

@@ -673,6 +673,26 @@ unknown_template(void)
     tell_end();
 }
 
+/* What a client and a webhook have noted is measured from, where it makes
+ * sense. */
+static void
+measured(void)
+{
+    begin_silent(3);
+    put_claim("\"name\":\"a\",\"annotations\":{"
+              "\"agents.x-k8s.io/client-first-requested-at\":"
+              "\"2025-12-31T23:59:59Z\","
+              "\"agents.x-k8s.io/webhook-first-observed-at\":"
+              "\"2025-12-31T23:59:59.900Z\"}");
+    put_claim("\"name\":\"b\",\"annotations\":{"
+              "\"agents.x-k8s.io/client-first-requested-at\":\"x\","
+              "\"agents.x-k8s.io/webhook-first-observed-at\":"
+              "\"2026-01-01T01:00:00Z\"}");
+    put_claim("\"name\":\"c\",\"annotations\":{"
+              "\"" WP_ANNOTATION_FIRST_OBSERVED "\":\"2025-12-31T23:59:57Z\"}");
+    end();
+}
+
 /* --- Settings --- */
 
 static void
@@ -810,6 +830,7 @@ seldom_things_go_as_they_are_told(void **state)
         {"doubt ends", doubt_ends},
         {"up to date", up_to_date},
         {"unknown template", unknown_template},
+        {"measured", measured},
         {"domains", domains},
         {"not brought", not_brought},
     };
