@@ -313,6 +313,51 @@ collected(void)
     tell_end();
 }
 
+/* One too many is ended again when it is there after all. */
+static void
+spare(void)
+{
+    static const enum wp_status statuses[] = {WP_NOT_FOUND, WP_OK,
+                                              WP_CANCELLED};
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(statuses); i++) {
+        begin_silent(0);
+        (void)fprintf(story, "== %s\n", wp_status_text(statuses[i]));
+        put_sandbox("s1", "", "SandboxClaim", "a", "au");
+        put_sandbox("s2", "\"labels\":{\"" WP_LABEL_CLAIM_UID "\":\"au\"},",
+                    "SandboxClaim", "a", "au");
+        put_sandbox("s3", "\"labels\":{\"" WP_LABEL_CLAIM_UID "\":\"bu\"},",
+                    "SandboxClaim", "a", "au");
+        wp_claim_rig_settle(&rig);
+        plan(WP_VERB_DELETE, WP_KIND_SANDBOX, NULL, statuses[i], 1);
+        heard_begin(&heard);
+        put_claim("\"name\":\"a\",\"uid\":\"au\"");
+        pass(2 * S, 4);
+        merge(WP_KIND_SANDBOX, "s1",
+              READY("True", "DependenciesReady", "2026-01-01T00:00:05Z"));
+        (void)fprintf(story, "%s", heard_end(&heard));
+        tell_end();
+    }
+}
+
+/* An API server whose SandboxClaims have no serviceFQDN is told it once. */
+static void
+older_claims(void)
+{
+    begin_silent(2);
+    wp_recorder_set_older_claims(rig.api);
+    wp_claim_rig_claim(&rig, "a", NULL);
+    merge(WP_KIND_SANDBOX, wp_claim_rig_sandbox(&rig, "a"),
+          "{\"status\":{\"serviceFQDN\":\"x\"}}");
+    tell_calls("it has a Service");
+    merge(WP_KIND_SANDBOX, wp_claim_rig_sandbox(&rig, "a"),
+          READY("True", "DependenciesReady", "2026-01-01T00:00:05Z"));
+    wp_claim_rig_claim(&rig, "b", NULL);
+    merge(WP_KIND_SANDBOX, wp_claim_rig_sandbox(&rig, "b"),
+          "{\"status\":{\"serviceFQDN\":\"y\"}}");
+    tell_end();
+}
+
 /* --- Pools and templates that are missing --- */
 
 static void
@@ -819,6 +864,8 @@ seldom_things_go_as_they_are_told(void **state)
         {"ends while it waits", ends_while_it_waits},
         {"ends with nothing", ends_with_nothing},
         {"collected", collected},
+        {"spare", spare},
+        {"older claims", older_claims},
         {"no names", no_names},
         {"missing meanwhile", missing_meanwhile},
         {"odd answers", odd_answers},
