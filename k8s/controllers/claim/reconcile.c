@@ -80,10 +80,11 @@ decide(struct wp_claim_reconcile *reconcile)
         wp_claim_reconcile_wall_ns(reconcile) / WP_NS_PER_MS) {
         return WP_CLAIM_EXPIRE;
     }
+    json_decref(reconcile->additional);
+    reconcile->additional = NULL; /* It may say less than before. */
     if (view->has_pod_metadata) {
         json_t *whole = wp_object_json(reconcile->claim);
 
-        json_decref(reconcile->additional);
         reconcile->additional = json_incref(
             wp_json_at(whole, "spec", "additionalPodMetadata", NULL));
         json_decref(whole);

@@ -146,6 +146,30 @@ go_on_unanswered(void)
     }
 }
 
+/* What the claim adds no more while its Sandbox is being adopted goes, too. */
+static void
+metadata_that_is_dropped_meanwhile(void **state)
+{
+    (void)state;
+    wp_claim_rig_init(&rig);
+    wp_claim_rig_start(&rig, 1);
+    (void)wp_recorder_put(
+        rig.api, WP_KIND_SANDBOX_CLAIM,
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\"},\"spec\":{"
+        "\"warmPoolRef\":{\"name\":\"p\"},\"additionalPodMetadata\":{"
+        "\"labels\":{\"sandbox.users.io/team\":\"red\"}}}}");
+    go_on_unanswered();
+    assert_non_null(wp_recorder_open(rig.api, WP_VERB_PATCH, WP_KIND_SANDBOX));
+    (void)wp_recorder_merge(rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "c",
+                            "{\"spec\":{\"additionalPodMetadata\":null}}");
+    wp_claim_rig_settle(&rig);
+    assert_string_equal(wp_claim_rig_ready(&rig, "c", "status"), "True");
+    assert_null(wp_json_at(
+        wp_claim_rig_object(&rig, wp_claim_rig_sandbox(&rig, "c")), "spec",
+        "podTemplate", "metadata", "labels", "sandbox.users.io/team", NULL));
+    wp_claim_rig_fini(&rig);
+}
+
 static uint32_t
 sandbox_patches(uint32_t from_call, enum wp_http_priority priority)
 {
@@ -352,6 +376,7 @@ main(void)
         cmocka_unit_test(metadata_follows_the_claim),
         cmocka_unit_test(metadata_where_the_sandbox_seems_gone),
         cmocka_unit_test(metadata_follows_the_template),
+        cmocka_unit_test(metadata_that_is_dropped_meanwhile),
         cmocka_unit_test(metadata_of_many_is_in_no_claims_way),
         cmocka_unit_test(launch_type_comes_back),
         cmocka_unit_test(metadata_that_changed_while_nobody_led),

@@ -124,6 +124,38 @@ domains_are_read(void **state)
     wp_label_domains_fini(&domains);
 }
 
+/* Each of them, and what is below it. */
+static void
+each_domain_is_allowed(void **state)
+{
+    static const struct {
+        const char *domain;
+        bool allowed;
+    } rows[] = {{"a.io", true},     {"b.org", true},
+                {"c.net", true},    {"x.c.net", true},
+                {"d.net", false},   {"xb.org", false},
+                {"org", false},     {"sandbox.users.io", false},
+                {"b.org.x", false}, {"x.b.org", true}};
+    struct wp_label_domains domains;
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(
+        wp_label_domains_parse(&domains, WP_STR("a.io,b.org,c.net"), &err),
+        WP_OK);
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        char key[64];
+        json_t *json;
+
+        (void)snprintf(key, sizeof key, "%s/x", rows[i].domain);
+        json = json_pack("{s:{s:s}}", "labels", key, "y");
+        assert_int_equal(wp_claim_metadata_check(&domains, json, &err) == WP_OK,
+                         rows[i].allowed);
+        json_decref(json);
+    }
+    wp_label_domains_fini(&domains);
+}
+
 /* As many as there may be, and one more; each as long as it may be. */
 static void
 domains_are_counted(void **state)
@@ -864,6 +896,7 @@ main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pool_is_its_own_or_one_of_its_template),
         cmocka_unit_test(domains_are_read),
+        cmocka_unit_test(each_domain_is_allowed),
         cmocka_unit_test(domains_are_counted),
         cmocka_unit_test(domains_are_bounded),
         cmocka_unit_test(metadata_is_checked),

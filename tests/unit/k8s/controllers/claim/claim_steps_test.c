@@ -546,6 +546,39 @@ contradicted(void)
     tell_end();
 }
 
+/* It is put right while it is told what is wrong: nothing of that stays. */
+static void
+put_right(void)
+{
+    for (int how = 0; how < 2; how++) {
+        begin_silent(1);
+        (void)fprintf(story, "== %d\n", how);
+        (void)wp_recorder_merge(
+            rig.api, WP_KIND_SANDBOX_TEMPLATE, "ns", "t",
+            "{\"spec\":{\"podTemplate\":{\"metadata\":{\"labels\":{"
+            "\"sandbox.users.io/team\":\"blue\"}}}}}");
+        wp_claim_rig_settle(&rig);
+        if (how == 0) {
+            put("a", RED);
+        } else {
+            put_claim_of("a", "none");
+        }
+        go_on();
+        if (how == 1) {
+            step();
+        }
+        (void)wp_recorder_merge(
+            rig.api, WP_KIND_SANDBOX_CLAIM, "ns", "a",
+            SPEC("\"additionalPodMetadata\":null,\"warmPoolRef\":{\"name\":"
+                 "\"p\"}"));
+        step();
+        tell_calls("its status met the change");
+        wp_claim_rig_settle(&rig);
+        tell_ready("a");
+        tell_end();
+    }
+}
+
 /* What the core has granted, and may be the claim's, is given up or not. */
 static void
 refused_while_granted(void)
@@ -872,6 +905,7 @@ seldom_things_go_as_they_are_told(void **state)
         {"odd answers to a refresh", odd_answers_to_a_refresh},
         {"at once", at_once},
         {"contradicted", contradicted},
+        {"put right", put_right},
         {"refused while granted", refused_while_granted},
         {"doubt stays", doubt_stays},
         {"doubt ends", doubt_ends},
