@@ -771,6 +771,58 @@ measured(void)
     end();
 }
 
+/* How long it waits is counted from when it was made, if that is long enough
+ * ago to know. */
+static void
+made_before(void)
+{
+    for (int before = 0; before < 3; before++) {
+        told = 0;
+        wp_claim_rig_init(&rig);
+        wp_clock_manual_init(&rig.clock, 1000 * S,
+                             INT64_C(1767225600) * S + 500 * MS + before - 1);
+        rig.parts.config.claim_events = false;
+        rig.parts.config.cold_start = false;
+        wp_claim_rig_start(&rig, 1);
+        wp_claim_rig_claim(&rig, "a", NULL);
+        put_claim("\"name\":\"b\",\"creationTimestamp\":"
+                  "\"2025-12-31T23:59:59Z\"");
+        end();
+    }
+}
+
+static int64_t identity_due_ns;
+
+int64_t
+__real_wp_claim_identity_due_ns(const struct wp_claim_reconcile *reconcile);
+int64_t
+__wrap_wp_claim_identity_due_ns(const struct wp_claim_reconcile *reconcile);
+int64_t
+__wrap_wp_claim_identity_due_ns(const struct wp_claim_reconcile *reconcile)
+{
+    return identity_due_ns != 0 ? identity_due_ns
+                                : __real_wp_claim_identity_due_ns(reconcile);
+}
+
+/* The next identity is for those that are Ready; the earliest end counts. */
+static void
+identity_due(void)
+{
+    static const int64_t dues[] = {100 * MS, 60 * S, WP_TIME_NEVER};
+
+    for (size_t i = 0; i < WP_ARRAY_LEN(dues); i++) {
+        begin_silent(2);
+        identity_due_ns = dues[i];
+        wp_claim_rig_claim(&rig, "ready", NULL);
+        wp_claim_rig_claim(&rig, "ends", ENDS("Retain"));
+        wp_claim_rig_claim(&rig, "bad", BAD);
+        put_claim_of("missing", "none");
+        wp_claim_rig_settle(&rig);
+        identity_due_ns = 0;
+        end();
+    }
+}
+
 /* --- Settings --- */
 
 static void
@@ -912,6 +964,8 @@ seldom_things_go_as_they_are_told(void **state)
         {"up to date", up_to_date},
         {"unknown template", unknown_template},
         {"measured", measured},
+        {"made before", made_before},
+        {"identity due", identity_due},
         {"domains", domains},
         {"not brought", not_brought},
     };
