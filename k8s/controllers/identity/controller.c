@@ -166,9 +166,7 @@ identity_destroy(void *arg)
 {
     struct wp_identity_controller *self = arg;
 
-    if (self->timer != NULL) {
-        event_free(self->timer);
-    }
+    event_free(self->timer);
     free(self);
 }
 

@@ -260,9 +260,7 @@ webhook_destroy(void *arg)
 {
     struct wp_webhook_controller *self = arg;
 
-    if (self->timer != NULL) {
-        event_free(self->timer);
-    }
+    event_free(self->timer);
     json_decref(self->client);
     wp_webhook_pairs_clear(&self->pairs);
     free(self);
