@@ -533,12 +533,29 @@ which_changes_of_a_template_count(void **state)
 
     (void)state;
     begin();
+    /* Before it and behind it are those that are not meant. */
+    lone_put(&rig, WP_KIND_SANDBOX_WARM_POOL,
+             "{'metadata':{'namespace':'m','name':'p','uid':'um'},'spec':{"
+             "'sandboxTemplateRef':{'name':'t'}}}");
+    lone_put(&rig, WP_KIND_SANDBOX_WARM_POOL,
+             "{'metadata':{'namespace':'n','name':'o','uid':'uo'},'spec':{"
+             "'sandboxTemplateRef':{'name':'v'}}}");
     lone_put(&rig, WP_KIND_SANDBOX_WARM_POOL, POOL("1", "", "", ""));
+    lone_put(&rig, WP_KIND_SANDBOX_WARM_POOL,
+             "{'metadata':{'namespace':'n','name':'q','uid':'uq'},'spec':{"
+             "'sandboxTemplateRef':{'name':'t'}}}");
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
         journal("# %s", rows[i].what);
         journal_line();
         lone_put(&rig, WP_KIND_SANDBOX_TEMPLATE, rows[i].text);
     }
+    lone_say("# a verdict on it");
+    assert_true(wp_verdicts_set(
+        rig.parts.verdicts,
+        wp_store_find(rig.parts.stores[WP_KIND_SANDBOX_TEMPLATE], "n", "t"),
+        "no"));
+    lone_say("# a sandbox of nobody's, with the pool's label");
+    lone_put(&rig, WP_KIND_SANDBOX, SANDBOX("x", "'a':1" NEW, READY));
     end();
     journal_compare(WP_TEST_FOLDER "/k8s_pool_looks_template.txt");
 }
