@@ -270,10 +270,47 @@ memory_is_bounded(void **state)
     wp_staleness_destroy(staleness);
 }
 
+/* The longest value that a label may have is remembered; what is longer, or
+ * nothing, is compared each time, and so is what nobody controls. And the same
+ * label is compared anew with another template. */
+static void
+what_is_remembered(void **state)
+{
+    static const struct {
+        size_t len;
+        bool orphan;
+        uint64_t compared; /* In three looks. */
+    } rows[] = {{0, false, 3},  {1, false, 1},  {62, false, 1},
+                {63, false, 1}, {64, false, 3}, {63, true, 3}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct wp_staleness *staleness = wp_staleness_create(WP_TIER_T0);
+        char label[65];
+
+        assert_non_null(staleness);
+        memset(label, 'x', rows[i].len);
+        label[rows[i].len] = '\0';
+        for (int n = 0; n < 3; n++) {
+            assert_false(check(staleness, OPEN POD(""), POD(NO_TOKEN), label,
+                               rows[i].orphan));
+        }
+        assert_int_equal(wp_staleness_compared(staleness), rows[i].compared);
+        assert_true(check(staleness, OPEN POD("'hostNetwork': true"),
+                          POD(NO_TOKEN), label, rows[i].orphan));
+        assert_int_equal(wp_staleness_compared(staleness),
+                         rows[i].compared + 1);
+        assert_false(check(staleness, OPEN POD(""), POD(NO_TOKEN), label,
+                           rows[i].orphan));
+        wp_staleness_destroy(staleness);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_remembered),
         cmocka_unit_test(compared_by_meaning),
         cmocka_unit_test(other_template),
         cmocka_unit_test(own_label_is_enough),
