@@ -583,6 +583,67 @@ expiry(void **state)
     json_decref(status);
 }
 
+#define CONDITION(type, status, reason)                                        \
+    "{'type':'" type "','status':'" status "','reason':'" reason "'}"
+#define WAITS CONDITION("Ready", "False", "DependenciesNotReady")
+#define STATUS(conditions) "{'conditions':[" conditions "]}"
+
+/* A step of a start may wait; what else changes with it may not. */
+static void
+steps(void **state)
+{
+    static const struct {
+        const char *before;
+        const char *after;
+        enum wp_status_urgency urgency;
+    } rows[] = {
+        {STATUS(""), STATUS(WAITS), WP_STATUS_SOON},
+        {STATUS(CONDITION("Ready", "False", "SandboxSuspended")), STATUS(WAITS),
+         WP_STATUS_NOW},
+        {STATUS(WAITS), STATUS(CONDITION("Ready", "True", "DependenciesReady")),
+         WP_STATUS_NOW},
+        {STATUS(WAITS), STATUS(WAITS "," CONDITION("Finished", "True", "x")),
+         WP_STATUS_NOW},
+        {STATUS(WAITS "," CONDITION("Finished", "True", "x")), STATUS(WAITS),
+         WP_STATUS_NOW},
+        {STATUS(WAITS "," CONDITION("Finished", "True", "x")),
+         STATUS(WAITS "," CONDITION("Finished", "True", "y")), WP_STATUS_SOON},
+        {STATUS(WAITS), STATUS(WAITS "," CONDITION("Suspended", "False", "x")),
+         WP_STATUS_SOON},
+        {STATUS(WAITS "," CONDITION("Suspended", "False", "x")),
+         STATUS(WAITS "," CONDITION("Suspended", "True", "x")), WP_STATUS_NOW},
+        {STATUS(WAITS "," CONDITION("Suspended", "False", "x")),
+         STATUS(WAITS "," CONDITION("Suspended", "False", "y")),
+         WP_STATUS_SOON},
+        {STATUS(WAITS "," CONDITION("Suspended", "False", "x")),
+         STATUS(WAITS "," CONDITION("Suspended", "False", "x") "," CONDITION(
+             "Finished", "True", "x")),
+         WP_STATUS_NOW},
+        {STATUS(WAITS),
+         STATUS(WAITS "," CONDITION("PodScheduled", "False", "Unschedulable")),
+         WP_STATUS_NOW},
+        {STATUS(WAITS),
+         STATUS(WAITS "," CONDITION("PodScheduled", "True", "PodScheduled")),
+         WP_STATUS_SOON},
+        {STATUS(WAITS "," CONDITION("PodScheduled", "False", "x")),
+         "{'a':1,'conditions':[" WAITS
+         "," CONDITION("PodScheduled", "False", "x") "]}",
+         WP_STATUS_SOON},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        json_t *before = json_of(rows[i].before);
+        json_t *after = json_of(rows[i].after);
+
+        print_message("  %s -> %s\n", rows[i].before, rows[i].after);
+        assert_int_equal(wp_sandbox_status_urgency(before, after),
+                         rows[i].urgency);
+        json_decref(before);
+        json_decref(after);
+    }
+}
+
 /* What was said of a Pod that was there goes with it. */
 static void
 conditions_go(void **state)
@@ -658,6 +719,7 @@ main(void)
         cmocka_unit_test(urgency),     cmocka_unit_test(small_changes),
         cmocka_unit_test(patches),     cmocka_unit_test(expiry),
         cmocka_unit_test(expiry_time), cmocka_unit_test(conditions_go),
+        cmocka_unit_test(steps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
