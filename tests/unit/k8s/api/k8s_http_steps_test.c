@@ -833,6 +833,61 @@ nothing_begun(void **state)
     }
 }
 
+/* A stream that has no memory for itself or its timer is none, and leaves
+ * nothing. */
+static void
+no_stream(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 3; n++) {
+        begin("# no stream");
+        create();
+        fake.fails = n;
+        opens(WP_NS_PER_S);
+        fake.fails = 0;
+        journal_is(n < 3 ? "# no stream\nopens no stream\n"
+                         : "# no stream\n  e4 in 1.000000\nopens a stream\n");
+        journal_mute(true);
+        destroy();
+        journal_mute(false);
+        journal_drop();
+    }
+}
+
+/* No more handles are kept than may be of use. */
+static void
+keeps_some_handles(void **state)
+{
+    int kept = 0;
+
+    (void)state;
+    begin("# keeps some handles");
+    journal_mute(true);
+    rig.config.inflight_max = 100;
+    rig.config.connections_max = 25;
+    create();
+    for (int i = 0; i < 70; i++) {
+        sends("GET", "/p", NULL, WP_STR(""), WP_HTTP_CLAIM);
+    }
+    fake_turn();
+    assert_int_equal(fake.easies_len, 70);
+    for (int i = 0; i < 70; i++) {
+        fake_end(i, CURLE_OK);
+    }
+    for (int i = 0; i < 70; i++) {
+        kept += fake.easies[i].curl != NULL;
+    }
+    assert_int_equal(kept, 64);
+    for (int i = 0; i < 66; i++) {
+        sends("GET", "/p", NULL, WP_STR(""), WP_HTTP_CLAIM);
+    }
+    fake_turn();
+    assert_int_equal(fake.easies_len, 72);
+    destroy();
+    journal_mute(false);
+    journal_drop();
+}
+
 int
 main(void)
 {
@@ -840,6 +895,7 @@ main(void)
         cmocka_unit_test(how_it_asks),     cmocka_unit_test(what_ends_mean),
         cmocka_unit_test(which_goes_when), cmocka_unit_test(how_it_connects),
         cmocka_unit_test(no_client),       cmocka_unit_test(nothing_begun),
+        cmocka_unit_test(no_stream),       cmocka_unit_test(keeps_some_handles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 
 #include "k8s/api/token.h"
+#include "tests/support/base/heard.h"
 #include "tests/support/base/temp_dir.h"
 #include "tests/support/pool/manual_clock.h"
 
@@ -213,13 +214,144 @@ too_long(void **state)
     teardown(&fixture);
 }
 
+static uint32_t memory; /* This allocation from now on fails; 0: none. */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *
+__wrap_malloc(size_t size)
+{
+    return memory != 0 && --memory == 0 ? NULL : __real_malloc(size);
+}
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    return memory != 0 && --memory == 0 ? NULL : __real_calloc(n, size);
+}
+
+static void
+no_memory(void **state)
+{
+    struct fixture fixture;
+    struct wp_token_value *held;
+
+    (void)state;
+    setup(&fixture, "one");
+    for (int fixed = 0; fixed < 2; fixed++) {
+        for (uint32_t n = 1; n <= 2; n++) {
+            struct wp_err err = {.msg = ""};
+
+            memory = n;
+            assert_null(wp_token_create(fixed ? NULL : fixture.file,
+                                        fixed ? "text" : NULL,
+                                        &fixture.clock.clock, &err));
+            assert_int_equal(memory, 0);
+            assert_int_equal(err.status, WP_RESOURCE_EXHAUSTED);
+            assert_string_equal(err.msg, "out of memory");
+        }
+    }
+    held = wp_token_take(fixture.token);
+    write_file(&fixture, "two");
+    memory = 1;
+    assert_false(wp_token_refused(fixture.token, held));
+    assert_int_equal(memory, 0);
+    expect(&fixture, "Authorization: Bearer one");
+    assert_true(wp_token_refused(fixture.token, held));
+    wp_token_value_release(held);
+    wp_token_value_release(NULL);
+    wp_token_destroy(NULL);
+    teardown(&fixture);
+}
+
+/* One trouble is one line, until it ends. */
+static void
+trouble_is_told_once(void **state)
+{
+    static struct heard heard;
+    struct fixture fixture;
+    char expected[1024];
+
+    (void)state;
+    setup(&fixture, "one");
+    write_file(&fixture, "no token");
+    heard_begin(&heard);
+    for (int i = 0; i < 3; i++) {
+        wp_clock_manual_advance(&fixture.clock, 60 * WP_NS_PER_S);
+        expect(&fixture, "Authorization: Bearer one");
+    }
+    write_file(&fixture, "two");
+    wp_clock_manual_advance(&fixture.clock, WP_NS_PER_S);
+    expect(&fixture, "Authorization: Bearer two");
+    assert_int_equal(unlink(fixture.file), 0);
+    for (int i = 0; i < 3; i++) {
+        wp_clock_manual_advance(&fixture.clock, 60 * WP_NS_PER_S);
+        expect(&fixture, "Authorization: Bearer two");
+    }
+    (void)snprintf(
+        expected, sizeof expected,
+        "WARN token not renewed error=\"the token file '%s' is empty "
+        "or has characters that no token has\"\n"
+        "WARN token not renewed error=\"the token file '%s' cannot "
+        "be read: No such file or directory\"\n",
+        fixture.file, fixture.file);
+    assert_string_equal(heard_end(&heard), expected);
+    teardown(&fixture);
+}
+
+/* A file that differs in anything is read again within a second. */
+static void
+sees_each_difference(void **state)
+{
+    struct fixture fixture;
+    struct stat before;
+    struct timespec times[2];
+
+    (void)state;
+    for (int what = 0; what < 4; what++) {
+        setup(&fixture, "one");
+        assert_int_equal(stat(fixture.file, &before), 0);
+        times[0] = before.st_atim;
+        times[1] = before.st_mtim;
+        if (what == 0) {
+            write_file(&fixture, "two"); /* Another file. */
+            assert_int_equal(utimensat(AT_FDCWD, fixture.file, times, 0), 0);
+        } else {
+            int fd = open(fixture.file, O_WRONLY | O_CLOEXEC);
+
+            assert_true(fd >= 0);
+            assert_int_equal(write(fd, "two+", what == 1 ? 4 : 3),
+                             what == 1 ? 4 : 3);
+            times[1].tv_sec += what == 2 ? 1 : 0;
+            if (what == 3) {
+                times[1].tv_nsec = (times[1].tv_nsec + 1) % 1000000000;
+            }
+            assert_int_equal(futimens(fd, times), 0);
+            assert_int_equal(close(fd), 0);
+        }
+        wp_clock_manual_advance(&fixture.clock, WP_NS_PER_S);
+        expect(&fixture, what == 1 ? "Authorization: Bearer two+"
+                                   : "Authorization: Bearer two");
+        teardown(&fixture);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trimming), cmocka_unit_test(rotation),
-        cmocka_unit_test(age),      cmocka_unit_test(bad_rotation),
-        cmocka_unit_test(no_file),  cmocka_unit_test(too_long),
+        cmocka_unit_test(trimming),
+        cmocka_unit_test(rotation),
+        cmocka_unit_test(age),
+        cmocka_unit_test(bad_rotation),
+        cmocka_unit_test(no_file),
+        cmocka_unit_test(too_long),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(trouble_is_told_once),
+        cmocka_unit_test(sees_each_difference),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
