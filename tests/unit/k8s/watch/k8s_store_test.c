@@ -1,11 +1,14 @@
 /* What a store knows, what it drops, and whom it tells. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -171,6 +174,82 @@ replace_after_a_restore(void **state)
     wp_store_put(store, make("back", "u1", 4));
     assert_int_equal(version_of(store, "back"), 5);
     wp_store_destroy(store);
+}
+
+/* A list that begins anew, or that is over, knows nothing of the one before. */
+static void
+replace_anew(void **state)
+{
+    struct wp_store *store = wp_store_create(WP_KIND_SERVICE, NULL);
+
+    (void)state;
+    wp_store_put(store, make("a", "u1", 9));
+    wp_store_replace_begin(store);
+    wp_store_replace_from(store, "20");
+    wp_store_replace_begin(store);
+    wp_store_put(store, make("a", "u1", 5));
+    assert_int_equal(version_of(store, "a"), 9);
+    wp_store_replace_all(store);
+    wp_store_replace_begin(store);
+    wp_store_put(store, make("a", "u1", 5));
+    assert_int_equal(version_of(store, "a"), 9);
+    assert_false(wp_store_overruled(store));
+    wp_store_replace_all(store);
+    wp_store_put(store, make("a", "u1", 5));
+    assert_int_equal(version_of(store, "a"), 5);
+    assert_true(wp_store_overruled(store));
+    wp_store_replace_end(store, NULL);
+    wp_store_put(store, make("a", "u1", 4));
+    assert_int_equal(version_of(store, "a"), 5);
+    wp_store_replace_begin(store);
+    assert_false(wp_store_overruled(store));
+    wp_store_replace_from(store, "20");
+    wp_store_put(store, make("a", "u1", 3));
+    assert_int_equal(version_of(store, "a"), 3);
+    wp_store_replace_end(store, "20");
+    wp_store_put(store, make("a", "u1", 2));
+    assert_int_equal(version_of(store, "a"), 3);
+    wp_store_destroy(store);
+}
+
+static void
+end_it(struct wp_store *store)
+{
+    wp_store_replace_end(store, "1");
+}
+
+static void
+begin_from(struct wp_store *store)
+{
+    wp_store_replace_from(store, "1");
+}
+
+/* What belongs into a list ends the process outside of one. */
+static void
+replace_outside(void **state)
+{
+    void (*const calls[])(struct wp_store *) = {end_it, begin_from,
+                                                wp_store_replace_all};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(calls); i++) {
+        struct wp_store *store = wp_store_create(WP_KIND_SERVICE, NULL);
+        int status;
+        pid_t pid;
+
+        wp_store_replace_begin(store);
+        wp_store_replace_end(store, NULL);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            (void)close(STDERR_FILENO);
+            calls[i](store);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+        wp_store_destroy(store);
+    }
 }
 
 struct heard {
@@ -505,6 +584,8 @@ main(void)
         cmocka_unit_test(remove_order),
         cmocka_unit_test(replace),
         cmocka_unit_test(replace_after_a_restore),
+        cmocka_unit_test(replace_anew),
+        cmocka_unit_test(replace_outside),
         cmocka_unit_test(listeners),
         cmocka_unit_test(random_steps),
         cmocka_unit_test(memory),
