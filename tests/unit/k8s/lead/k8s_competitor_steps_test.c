@@ -386,7 +386,7 @@ is_alive_for_so_long(void)
     start();
     held("them", "1");
     for (int i = 2; i <= 21; i++) {
-        char version[8];
+        char version[16];
 
         (void)snprintf(version, sizeof version, "%d", i);
         later(1000);
