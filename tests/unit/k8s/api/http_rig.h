@@ -208,6 +208,7 @@ ends_with(int easy, CURLcode result, long code, long sent, curl_off_t after_s)
     fake.easies[easy].retry_after_s = after_s;
     heard_begin(&heard);
     fake_end(easy, result);
+    assert_false(fake.kicked); /* All was done already. */
     journal("%s", heard_end(&heard));
     turn();
 }
@@ -235,7 +236,9 @@ static inline void
 destroy(void)
 {
     say("destroy");
+    fake.kicked = false;
     wp_http_destroy(rig.http);
+    assert_false(fake.kicked);
     rig.http = NULL;
     for (int i = 0; i < fake.easies_len; i++) {
         assert_null(fake.easies[i].curl);
@@ -252,13 +255,16 @@ destroy(void)
 static inline void
 opens(int64_t idle_ns)
 {
+    char path[] = "/watch"; /* Copied. */
+
     rig.stream = wp_http_stream_open(rig.http, &(struct wp_http_stream_config){
-                                                   .path = "/watch",
+                                                   .path = path,
                                                    .idle_timeout_ns = idle_ns,
                                                    .on_bytes = on_bytes,
                                                    .on_end = on_end,
                                                    .ctx = &rig,
                                                });
+    memset(path, 'x', sizeof path - 1);
     say(rig.stream != NULL ? "opens a stream" : "opens no stream");
 }
 
