@@ -371,6 +371,21 @@ no_memory_anywhere(void **state)
     }
 }
 
+/* A key without memory is none, whatever stands behind it. */
+static void
+no_memory_for_a_key(void **state)
+{
+    char *made;
+
+    (void)state;
+    memory = 1;
+    made = made_of(WP_STR("{\"a\\n\" 1}"));
+    assert_int_equal(memory, 0);
+    assert_string_equal(made,
+                        "RESOURCE_EXHAUSTED: no JSON: no memory near byte 6");
+    free(made);
+}
+
 /* The same of jansson's, which does not say why it could not take a text or a
  * key. */
 static void
@@ -410,6 +425,7 @@ main(void)
         cmocka_unit_test(every_escape),
         cmocka_unit_test(how_deep_metadata_lie),
         cmocka_unit_test(no_memory_anywhere),
+        cmocka_unit_test(no_memory_for_a_key),
         cmocka_unit_test(no_memory_for_values),
     };
 
