@@ -517,6 +517,128 @@ pod_addresses(void **state)
     temp_dir_remove(dir);
 }
 
+/* An empty file is one; its refusal names it. */
+static void
+empty_file(void **state)
+{
+    struct wp_api_config config;
+    struct wp_err err;
+    char dir[256];
+    char *huge = malloc((1 << 20) + 1);
+    int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    (void)state;
+    assert_non_null(huge);
+    assert_true(before >= 0);
+    temp_dir_make(dir, sizeof dir);
+    assert_int_equal(chdir(dir), 0);
+    write_file(dir, "config", "");
+    assert_int_equal(wp_api_config_read(&config, "config", NULL, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg,
+                        "kubeconfig config: a kubeconfig was expected: a map "
+                        "with clusters, users and contexts");
+    /* As large as may be. */
+    memset(huge, '#', 1 << 20);
+    huge[1 << 20] = '\0';
+    write_file(dir, "config", huge);
+    free(huge);
+    assert_int_equal(wp_api_config_read(&config, "config", NULL, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_string_equal(err.msg,
+                        "kubeconfig config: a kubeconfig was expected: a map "
+                        "with clusters, users and contexts");
+    assert_int_equal(fchdir(before), 0);
+    assert_int_equal(close(before), 0);
+    temp_dir_remove(dir);
+}
+
+/* What a Pod is given: all of it, and a namespace's name to the letter. */
+static void
+pod_files(void **state)
+{
+    static const char n63[] =
+        "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn";
+    static const struct {
+        const char *text;
+        const char *namespace_; /* NULL: refused. */
+    } rows[] = {
+        {"a", "a"},      {"a\r\n", "a"}, {"", NULL},
+        {"\n", NULL},    {"%s", n63},    {"%s\n", n63},
+        {"%s\r\n", n63}, {"%sn", NULL},  {"%snnn", NULL},
+    };
+    struct wp_api_config config;
+    struct wp_err err;
+    char dir[256];
+    char path[512];
+
+    (void)state;
+    temp_dir_make(dir, sizeof dir);
+    assert_int_equal(setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1", 1), 0);
+    assert_int_equal(setenv("KUBERNETES_SERVICE_PORT", "443", 1), 0);
+    for (int i = 0; i < 2; i++) {
+        write_file(dir, i == 0 ? "token" : "ca.crt", "x");
+        assert_int_equal(wp_api_config_in_cluster(&config, dir, &err),
+                         WP_FAILED_PRECONDITION);
+        (void)snprintf(path, sizeof path, "%s/%s", dir,
+                       i == 0 ? "token" : "ca.crt");
+        assert_int_equal(unlink(path), 0);
+    }
+    write_file(dir, "token", "x");
+    write_file(dir, "ca.crt", "x");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[128] = "";
+        const char *rest = strstr(rows[i].text, "%s");
+
+        if (rest != NULL) {
+            (void)strcpy(text, n63);
+            rest += 2;
+        } else {
+            rest = rows[i].text;
+        }
+        (void)strcat(text, rest);
+        write_file(dir, "namespace", text);
+        if (rows[i].namespace_ != NULL) {
+            assert_int_equal(wp_api_config_in_cluster(&config, dir, &err),
+                             WP_OK);
+            assert_string_equal(config.own_namespace, rows[i].namespace_);
+            wp_api_config_fini(&config);
+        } else {
+            assert_int_equal(wp_api_config_in_cluster(&config, dir, &err),
+                             WP_INVALID_ARGUMENT);
+            assert_non_null(strstr(err.msg, "a namespace's name was expected"));
+        }
+    }
+    temp_dir_remove(dir);
+}
+
+/* 512 bytes are an address, more are none. */
+static void
+long_servers(void **state)
+{
+    char text[2048];
+
+    (void)state;
+    for (size_t more = 0; more < 2; more++) {
+        struct wp_api_config config;
+        struct wp_err err;
+        char server[600] = "https://";
+
+        memset(server + 8, 's', 504 + more);
+        server[512 + more] = '\0';
+        (void)snprintf(text, sizeof text,
+                       "%sclusters:\n- name: c\n  cluster: {server: '%s'}\n"
+                       "users:\n- name: u\n  user: {}\n",
+                       HEAD, server);
+        assert_int_equal(parse(&config, text, NULL, &err),
+                         more == 0 ? WP_OK : WP_INVALID_ARGUMENT);
+        if (more == 0) {
+            assert_string_equal(config.server, server);
+            wp_api_config_fini(&config);
+        }
+    }
+}
+
 /* From a file: relative paths are the file's; a missing and a huge one are
  * refused by name, and nothing of it stays in memory that was freed. */
 static void
@@ -604,12 +726,14 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole),       cmocka_unit_test(nothing_left),
-        cmocka_unit_test(precedence),  cmocka_unit_test(json),
-        cmocka_unit_test(refusals),    cmocka_unit_test(base64),
-        cmocka_unit_test(files),       cmocka_unit_test(in_pod),
-        cmocka_unit_test(no_memory),   cmocka_unit_test(relative_path),
-        cmocka_unit_test(long_tokens), cmocka_unit_test(pod_addresses),
+        cmocka_unit_test(whole),        cmocka_unit_test(nothing_left),
+        cmocka_unit_test(precedence),   cmocka_unit_test(json),
+        cmocka_unit_test(refusals),     cmocka_unit_test(base64),
+        cmocka_unit_test(files),        cmocka_unit_test(in_pod),
+        cmocka_unit_test(no_memory),    cmocka_unit_test(relative_path),
+        cmocka_unit_test(long_tokens),  cmocka_unit_test(pod_addresses),
+        cmocka_unit_test(empty_file),   cmocka_unit_test(pod_files),
+        cmocka_unit_test(long_servers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,6 +184,32 @@ long_paths(void **state)
     journal_is("1 1\n0 0\n");
 }
 
+/* The same of a namespace, for those without a name. */
+static void
+long_namespaces(void **state)
+{
+    char ns[WP_HTTP_PATH_MAX];
+    const struct wp_api_target target = {.kind = WP_KIND_POD, .ns = ns};
+    const struct wp_api_query query = {.limit = 0};
+
+    (void)state;
+    memset(ns, 'n', sizeof ns);
+    ns[sizeof ns - 1] = '\0';
+    for (int verb = 0; verb < 3; verb++) {
+        (void)strcpy(sent_path, "none");
+        journal_mute(true);
+        if (verb == 0) {
+            wp_api_post(api, &target, json_object(), NULL, NULL);
+        } else if (verb == 1) {
+            wp_api_check(api, &target, json_object(), true, NULL, NULL);
+        } else {
+            wp_api_list(api, &target, &query, NULL, NULL);
+        }
+        journal_mute(false);
+        assert_string_equal(sent_path, "");
+    }
+}
+
 /* A body that cannot be written is never sent: the client refuses an empty
  * path. */
 static void
@@ -240,6 +266,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind),
         cmocka_unit_test(long_paths),
+        cmocka_unit_test(long_namespaces),
         cmocka_unit_test(no_memory_for_a_body),
     };
 
