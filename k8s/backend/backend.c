@@ -339,8 +339,7 @@ on_pool(void *ctx, const struct wp_object *before,
     struct wp_cluster_backend *backend = ctx;
     char hash[WP_NAME_HASH_LEN + 1];
 
-    if (backend->parts->active && after != NULL &&
-        (before == NULL || strcmp(before->uid, after->uid) != 0)) {
+    if (backend->parts->active && before == NULL) {
         wp_name_hash(wp_str_from(after->name), hash);
         wp_store_labelled(backend->parts->stores[WP_KIND_SANDBOX], after->ns,
                           hash, wake_of_old, backend);

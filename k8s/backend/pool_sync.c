@@ -190,7 +190,7 @@ send_removal(struct wp_pool_sync *sync, const struct wp_object *pool)
     wp_cluster_channel_to_control(sync->channel, &message->base);
 }
 
-/* Of what the core is told, nothing is different. */
+/* Of what the core is told, nothing is different: of two versions of one. */
 static bool
 is_same(const struct wp_object *a, const struct wp_object *b)
 {
@@ -199,7 +199,7 @@ is_same(const struct wp_object *a, const struct wp_object *b)
 
     return x->replicas == y->replicas &&
            strcmp(x->template_name, y->template_name) == 0 &&
-           strcmp(a->uid, b->uid) == 0 && wp_pool_policy_same(a, b);
+           wp_pool_policy_same(a, b);
 }
 
 static void
@@ -211,10 +211,6 @@ on_pool(void *ctx, const struct wp_object *before,
     if (!sync->started ||
         (before != NULL && after != NULL && is_same(before, after))) {
         return;
-    }
-    if (before != NULL && after != NULL &&
-        strcmp(before->uid, after->uid) != 0) {
-        send_removal(sync, before); /* Another one of its name. */
     }
     if (after != NULL) {
         send_pool(sync, after);

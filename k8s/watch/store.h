@@ -18,9 +18,10 @@ struct wp_store; /* Opaque. */
 struct wp_store *wp_store_create(enum wp_kind kind, const char *index_label);
 void wp_store_destroy(struct wp_store *store); /* NULL is fine. */
 
-/* before or after is NULL when it came or went. Both are valid during the
- * call; take a reference to keep one. A listener may read the store, and write
- * others, but not this one. */
+/* before or after is NULL when it came or went; else they are versions of one:
+ * an object of the same name and another uid comes after the old one went. Both
+ * are valid during the call; take a reference to keep one. A listener may read
+ * the store, and write others, but not this one. */
 typedef void wp_store_listener(void *ctx, const struct wp_object *before,
                                const struct wp_object *after);
 /* At most 12, before anything is put in, told in this order. */

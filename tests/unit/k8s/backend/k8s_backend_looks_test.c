@@ -39,6 +39,11 @@ static const struct shape {
          "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
          "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'",
          CONDITION("Ready", "True", "R"))},
+    {"at the longest address", "01", POOLED,
+     STATUS(
+         "'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+         "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb'",
+         CONDITION("Ready", "True", "R"))},
     {"with much to say", "01", POOLED,
      STATUS("", "{'type':'Ready','status':'False','reason':'R','message':"
                 "'1234567890123456789012345678901234567890123456789012345678901"
@@ -59,6 +64,7 @@ enum {
     AS_NOBODYS,
     AS_ANOTHER,
     AS_BAD_ADDRESS,
+    AS_LONG_ADDRESS,
     AS_WORDY,
 };
 

@@ -77,6 +77,33 @@ what_it_says(void **state)
     }
 }
 
+/* Cut anywhere it is waited for, unless no more will come. */
+static void
+what_is_not_whole_is_waited_for(void **state)
+{
+    static const char *const texts[] = {
+        "HTTP/1.1 409 X\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "6\r\n{\"erro\r\n8\r\nr\":\"no\"}\r\n0\r\n\r\n",
+        "HTTP/1.1 422 X\r\nContent-Length: 14\r\n\r\n{\"error\":\"no\"}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(texts); i++) {
+        char part[128];
+        size_t len = strlen(texts[i]);
+
+        for (size_t n = 0; n < len; n++) {
+            memcpy(part, texts[i], n);
+            part[n] = '\0';
+            assert_false(reads(part, false));
+            assert_true(reads(part, true));
+            assert_int_not_equal(answer.status, WP_OK);
+        }
+        assert_true(reads(texts[i], false));
+        assert_string_equal(answer.reason, "binding: no");
+    }
+}
+
 /* An older server binds, and says nothing of the identity. */
 static void
 an_identity_is_confirmed(void **state)
@@ -186,6 +213,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_it_says),
+        cmocka_unit_test(what_is_not_whole_is_waited_for),
         cmocka_unit_test(an_identity_is_confirmed),
         cmocka_unit_test(in_pieces),
         cmocka_unit_test(without_end),

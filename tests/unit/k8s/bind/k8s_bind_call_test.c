@@ -74,6 +74,7 @@ wp_trees_body_read(struct wp_trees_body *body, void *out, size_t cap)
 /* --- The time that it has --- */
 
 static struct timeval within; /* The last that a timer was set for. */
+static uint32_t armed;        /* How often. */
 
 int __real_event_add(struct event *event, const struct timeval *after);
 int __wrap_event_add(struct event *event, const struct timeval *after);
@@ -82,6 +83,7 @@ __wrap_event_add(struct event *event, const struct timeval *after)
 {
     if (after != NULL) {
         within = *after;
+        armed++;
     }
     return __real_event_add(event, after);
 }
@@ -106,6 +108,7 @@ set_up(void **state)
     heard_len = 0;
     tree_fails_at = SIZE_MAX;
     done = 0;
+    armed = 0;
     return 0;
 }
 
@@ -227,6 +230,7 @@ trees_go_before_the_parcel(void **state)
     asked.identity = "who";
     asked.trees = (const struct wp_bind_trees *)(const void *)&done;
     assert_non_null(start(&asked));
+    assert_int_equal(armed, 1);
     /* A millisecond for each 16 KiB of trees, besides. */
     assert_int_equal(within.tv_sec, 60);
     assert_int_equal(within.tv_usec, TREES_BYTES / 16384 * 1000);
@@ -243,6 +247,10 @@ trees_go_before_the_parcel(void **state)
                            (unsigned)port, TREES_BYTES, TREES_BYTES + 6);
     hear(len + TREES_BYTES + 6);
     assert_int_equal(heard_len, len + TREES_BYTES + 6);
+    /* As long as it takes them its time begins anew. */
+    assert_true(armed > 1);
+    assert_int_equal(within.tv_sec, 60);
+    assert_int_equal(within.tv_usec, TREES_BYTES / 16384 * 1000);
     assert_memory_equal(heard, head, len);
     for (size_t i = 0; i < TREES_BYTES; i++) {
         if ((uint8_t)heard[len + i] != tree_byte(i)) {
