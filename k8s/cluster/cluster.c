@@ -175,7 +175,6 @@ make_client(struct wp_cluster *cluster, struct wp_err *err)
     http.base = parts->base;
     http.clock = parts->clock;
     http.server = parts->config.server;
-    http.user_agent = "warmpool/" WP_VERSION;
     http.qps = parts->config.qps;
     http.burst = parts->config.burst;
     http.may_send = wp_cluster_may_send;

@@ -347,6 +347,42 @@ nobody_answers(void **state)
     assert_int_equal(done, 0);
 }
 
+/* Another server's word, or an older one's, is not taken for this one's. */
+static void
+what_was_brought_is_confirmed(void **state)
+{
+    static const struct {
+        const char *answer;
+        const char *reason;
+        bool lost;
+    } rows[] = {
+        {"HTTP/1.1 200 OK\r\nX-Warmpool-Binding: 0123456789abcdee\r\n"
+         "X-Warmpool-Identity: taken\r\nContent-Length: 0\r\n\r\n",
+         "binding: the sandbox's server takes none", false},
+        {"HTTP/1.1 200 OK\r\nX-Warmpool-Binding: " FINGERPRINT
+         "\r\nContent-Length: 0\r\n\r\n",
+         "binding: the sandbox's server takes no identity", true},
+    };
+
+    (void)state;
+    assert_int_equal(listen(listener, 1), 0);
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct wp_bind_request asked = request();
+
+        asked.fingerprint = FINGERPRINT;
+        asked.identity = "who";
+        done = 0;
+        heard_len = 0;
+        assert_non_null(start(&asked));
+        hear(1);
+        say(rows[i].answer);
+        wait_done();
+        assert_answer(WP_FAILED_PRECONDITION, rows[i].lost, rows[i].reason);
+        (void)close(pod);
+        pod = -1;
+    }
+}
+
 /* Of an answer that does not end so much is read as is looked at. */
 static void
 a_long_refusal_is_not_waited_for(void **state)
@@ -373,9 +409,12 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(trees_go_before_the_parcel),       TEST(an_identity_goes_alone),
-        TEST(trees_that_cannot_be_read),        TEST(nobody_answers),
+        TEST(trees_go_before_the_parcel),
+        TEST(an_identity_goes_alone),
+        TEST(trees_that_cannot_be_read),
+        TEST(nobody_answers),
         TEST(a_long_refusal_is_not_waited_for),
+        TEST(what_was_brought_is_confirmed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

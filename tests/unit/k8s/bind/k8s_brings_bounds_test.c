@@ -705,11 +705,55 @@ values_go_where_they_are_named(void **state)
     json_decref(object);
     /* In the end nothing of them is left, nor of all that was read. */
     wiped = 0;
+    wp_claim_brings_wipe(&brings);
+    assert_string_equal(wp_claim_brings_lacks(&brings), "s");
     wp_claim_brings_fini(&brings);
     assert_int_equal(wiped, 4 * (4 / 4 * 3 + 4));
     for (size_t i = 0; i < sizeof brings; i++) {
         assert_int_equal(((const char *)&brings)[i], 0);
     }
+}
+
+/* What lies behind a list that is full is no part of it. */
+static void
+full_lists_end_where_they_end(void **state)
+{
+    json_t *files = json_object();
+    json_t *repositories = json_array();
+    char text[64];
+    char *dumped;
+
+    (void)state;
+    for (int i = 0; i < WP_BINDING_FILES_MAX; i++) {
+        (void)snprintf(text, sizeof text, "f%d", i);
+        assert_int_equal(
+            json_object_set_new(files, text,
+                                json_pack("{s:s}", "contentBase64", "YQ==")),
+            0);
+    }
+    assert_int_equal(reads_json(WP_ANNOTATION_CLAIM_FILES, files), WP_OK);
+    assert_int_equal(brings.n_contents, WP_BINDING_FILES_MAX);
+    wp_claim_brings_fini(&brings);
+    for (int i = 0; i < WP_BINDING_REPOSITORIES_MAX; i++) {
+        (void)snprintf(text, sizeof text, "d%d", i);
+        assert_int_equal(
+            json_array_append_new(repositories, json_pack("{s:s, s:s}", "url",
+                                                          "https://e.org/r",
+                                                          "directory", text)),
+            0);
+    }
+    dumped = json_dumps(repositories, JSON_COMPACT);
+    json_decref(repositories);
+    assert_int_equal(
+        reads(json_pack("{s:s, s:s}", WP_ANNOTATION_CLAIM_REPOSITORIES, dumped,
+                        WP_ANNOTATION_CLAIM_COMMAND, "[\"run\", \"it\"]"),
+              NULL),
+        WP_OK);
+    free(dumped);
+    assert_int_equal(brings.binding.n_repositories,
+                     WP_BINDING_REPOSITORIES_MAX);
+    assert_null(wp_claim_brings_lacks(&brings));
+    wp_claim_brings_fini(&brings);
 }
 
 /* A message names it whole, however long it is. */
@@ -720,12 +764,13 @@ the_longest_name_is_said_whole(void **state)
     char says[512];
 
     (void)state;
-    (void)snprintf(text, sizeof text, "{'%s': {'name': 's', 'key': 'k'}}",
+    (void)snprintf(text, sizeof text, "{'%.128s': {'name': 's', 'key': 'k'}}",
                    letters(WP_BINDING_NAME_MAX));
-    (void)snprintf(says, sizeof says,
-                   "secret '%s': key \"k\" of Secret \"s\": expected at most "
-                   "65536 bytes",
-                   letters(WP_BINDING_NAME_MAX));
+    (void)snprintf(
+        says, sizeof says,
+        "secret '%.128s': key \"k\" of Secret \"s\": expected at most "
+        "65536 bytes",
+        letters(WP_BINDING_NAME_MAX));
     assert_int_equal(takes_zeros(WP_ANNOTATION_CLAIM_SECRETS, text,
                                  WP_BINDING_VALUE_MAX + 1),
                      WP_FAILED_PRECONDITION);
@@ -901,6 +946,7 @@ main(void)
         cmocka_unit_test(repositories_that_are_refused),
         cmocka_unit_test(values),
         cmocka_unit_test(values_go_where_they_are_named),
+        cmocka_unit_test(full_lists_end_where_they_end),
         cmocka_unit_test(the_longest_name_is_said_whole),
         cmocka_unit_test(an_identity_may_say_no_time),
         cmocka_unit_test(passwords),

@@ -322,6 +322,48 @@ the_rest_stays_the_rest(void **state)
     assert_int_equal(look(rig).group.count, 1);
 }
 
+static void
+take_named(void *ctx, const struct wp_sandbox_counts_group *group)
+{
+    *(bool *)ctx |= strcmp(group->templ, "late") == 0;
+}
+
+/* Any of them, once all are taken. */
+static void
+an_empty_group_makes_room(void **state)
+{
+    static const int which[] = {0, 1, WP_SANDBOX_COUNTS_GROUPS_MAX / 2,
+                                WP_SANDBOX_COUNTS_GROUPS_MAX - 2};
+    struct rig *rig = *state;
+    char name[16];
+    const struct sandbox one = {name, name, NULL, NULL, "True", "r", NULL};
+
+    for (int i = 0; i < WP_SANDBOX_COUNTS_GROUPS_MAX; i++) {
+        (void)snprintf(name, sizeof name, "s%d", i);
+        put(rig, &one);
+    }
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        bool named = false;
+        struct wp_object *gone;
+
+        (void)snprintf(name, sizeof name, "s%d", which[i]);
+        gone = make(rig, &one);
+        wp_store_remove(rig->store, gone);
+        wp_object_unref(gone);
+        (void)snprintf(name, sizeof name, "late");
+        put(rig, &one);
+        assert_int_equal(look(rig).groups, WP_SANDBOX_COUNTS_GROUPS_MAX);
+        assert_int_equal(look(rig).group.count, 1);
+        wp_sandbox_counts_groups(rig->counts, take_named, &named);
+        assert_true(named);
+        gone = make(rig, &one);
+        wp_store_remove(rig->store, gone);
+        wp_object_unref(gone);
+        (void)snprintf(name, sizeof name, "s%d", which[i]);
+        put(rig, &one);
+    }
+}
+
 /* What differs in one thing is another group. */
 static void
 each_label_makes_a_group(void **state)
@@ -468,6 +510,7 @@ main(void)
         TEST(bounded),
         TEST(latency),
         TEST(the_rest_stays_the_rest),
+        TEST(an_empty_group_makes_room),
         TEST(each_label_makes_a_group),
         TEST(latencies_have_exact_bounds),
         TEST(latencies_are_bounded),

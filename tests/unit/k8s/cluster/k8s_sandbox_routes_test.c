@@ -51,6 +51,7 @@ __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
 static struct wp_store *store;
 static struct wp_sandbox_routes *routes;
 static unsigned version;
+static const char *ns_of = "ns"; /* Of what is made. */
 
 static int
 set_up(void **state)
@@ -83,9 +84,9 @@ make(const char *name, const char *owner, const char *ip, const char *more)
 
     (void)snprintf(
         text, sizeof text,
-        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"%s\",\"uid\":\"u\","
+        "{\"metadata\":{\"namespace\":\"%s\",\"name\":\"%s\",\"uid\":\"u\","
         "\"resourceVersion\":\"%u\"%s%s%s%s},\"status\":{\"podIPs\":[%s%s%s]}}",
-        name, ++version,
+        ns_of, name, ++version,
         owner[0] != '\0' ? ",\"ownerReferences\":[{\"apiVersion\":"
                            "\"extensions.agents.x-k8s.io/v1beta1\","
                            "\"name\":\"o\",\"uid\":\"o\",\"controller\":true,"
@@ -188,6 +189,7 @@ the_longest_names_are_found(void **state)
 {
     char name[255];
     char ip[64];
+    char ns[WP_NAMESPACE_MAX + 2];
 
     (void)state;
     memset(name, 'a', sizeof name - 1);
@@ -200,6 +202,16 @@ the_longest_names_are_found(void **state)
     name[254] = '\0';
     put(name, "", "10.0.0.1", "");
     expect("ns", name, NULL);
+    memset(ns, 'n', sizeof ns - 1);
+    ns[WP_NAMESPACE_MAX] = '\0';
+    ns_of = ns;
+    put("e", "", "10.0.0.2", "");
+    expect(ns, "e", "10.0.0.2:8888");
+    ns[WP_NAMESPACE_MAX] = 'n';
+    ns[WP_NAMESPACE_MAX + 1] = '\0';
+    put("e", "", "10.0.0.2", "");
+    expect(ns, "e", NULL);
+    ns_of = "ns";
     /* No address is longer than one of version 6. */
     memset(ip, '1', sizeof ip);
     ip[45] = '\0';
