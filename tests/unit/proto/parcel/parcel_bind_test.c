@@ -212,6 +212,8 @@ put(enum wp_parcel_kind kind, uint32_t number, const char *first,
 static bool
 take(void)
 {
+    /* Whatever is there before. */
+    memset(&command, 0xa5, sizeof command);
     return wp_bind_take(bound, workspace, parcel, parcel_len, &command, why);
 }
 
@@ -353,7 +355,10 @@ test_nothing_to_start(void **state)
     put(WP_PARCEL_ENV, 0, "A", "1");
     assert_true(take());
     assert_null(command.argv);
+    assert_null(command.env);
+    assert_null(command.identity);
     assert_int_equal(command.dir_fd, -1);
+    assert_true(wp_bind_is_identified(bound, &command, why));
 }
 
 /* It is told of by a variable, once it is there; later ones take its place. */
