@@ -162,15 +162,15 @@ test_links_may_be_followed_so_often(void **state)
     /* l0 is the file; each link leads to the one before it. */
     add(WP_TREE_FILE, "l0", "x");
     for (int i = 1; i < 100; i++) {
-        char name[8];
-        char to[8];
+        char name[16];
+        char to[16];
 
         (void)snprintf(name, sizeof name, "l%d", i);
         (void)snprintf(to, sizeof to, "l%d", i - 1);
         add(WP_TREE_LINK, name, to);
     }
     for (int i = 0; i < 100; i++) {
-        char name[8];
+        char name[16];
 
         (void)snprintf(name, sizeof name, "l%d", i);
         journal("%d", (int)state_of(name));
