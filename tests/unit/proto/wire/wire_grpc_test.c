@@ -237,6 +237,26 @@ test_status_details_bytes(void **state)
     assert_memory_equal(wire_packed, expected, sizeof expected - 1);
 }
 
+/* And for ResourceInfo. */
+static void
+test_status_resource_bytes(void **state)
+{
+    static const char expected[] =
+        "\x08\x05\x12\x01m\x1a\x43\x0a\x2btype.googleapis.com/"
+        "google.rpc.ResourceInfo\x12\x14\x0a\x04kind\x12\x06the-on"
+        "\x22\x04gone";
+    const struct wp_wire_status status = {.code = 5,
+                                          .message = WP_STR("m"),
+                                          .resource_type = WP_STR("kind"),
+                                          .resource_name = WP_STR("the-on"),
+                                          .description = WP_STR("gone")};
+
+    (void)state;
+    WIRE_PACK(status, &status);
+    assert_int_equal(wire_packed_len, sizeof expected - 1);
+    assert_memory_equal(wire_packed, expected, sizeof expected - 1);
+}
+
 int
 main(void)
 {
@@ -249,6 +269,7 @@ main(void)
         WIRE_TEST(test_status_bytes),
         WIRE_TEST(test_status_details),
         WIRE_TEST(test_status_details_bytes),
+        WIRE_TEST(test_status_resource_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
