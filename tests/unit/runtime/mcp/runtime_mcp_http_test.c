@@ -669,12 +669,58 @@ there_is_no_server_without_memory(void **st)
     wp_mcp_destroy(NULL);
 }
 
+/* Alone, and among others: what it is that makes it none. */
+static void
+what_is_no_message_is_refused(void **state)
+{
+    static const char *const messages[] = {
+        "1",
+        "\"text\"",
+        "null",
+        "[]",
+        "{}",
+        "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}",
+        "{\"jsonrpc\":2.0,\"id\":\"a\",\"method\":\"ping\"}",
+        "{\"id\":[],\"method\":\"ping\"}",
+        RPC("\"id\":1.5,\"method\":\"ping\""),
+        RPC("\"id\":null,\"method\":\"ping\""),
+        RPC("\"id\":1"),
+        RPC("\"id\":\"b\",\"method\":7"),
+        RPC("\"method\":7"),
+        RPC("\"id\":1,\"result\":{}"),
+        RPC("\"id\":1,\"error\":{}"),
+        RPC("\"result\":{}"),
+        RPC("\"id\":1,\"method\":\"none\""),
+        RPC("\"method\":\"none\""),
+        RPC("\"id\":2,\"method\":\"tools/call\""),
+        RPC("\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":1}"),
+        CALL_WITH("3", "now", "\"arguments\":1"),
+        CALL_WITH("3", "now", "\"arguments\":[]"),
+        CALL_WITH("3", "now", "\"arguments\":null"),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(messages); i++) {
+        char both[512];
+
+        journal("-- ");
+        journal("%s", messages[i]);
+        journal_line();
+        ask_once(POST("A", messages[i], BOTH));
+        (void)snprintf(both, sizeof both, "[%s,%s]", messages[i],
+                       RPC("\"id\":9,\"method\":\"ping\""));
+        ask_once(POST("B", both, BOTH, "MCP-Protocol-Version", "2025-03-26"));
+    }
+    golden("no_messages");
+}
+
 int
 main(void)
 {
 #define ONE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         ONE(headers_are_judged_before_the_message),
+        ONE(what_is_no_message_is_refused),
         ONE(a_session_begins_and_ends),
         ONE(what_is_there_at_once_is_answered_at_once),
         ONE(a_call_that_lasts_is_a_stream_of_events),
