@@ -71,6 +71,7 @@ struct wp_fake_backend {
     char bind_policy[WP_EGRESS_TEXT_MAX + 1]; /* Of the latest one. */
     const char *unbound; /* What `unbound` answers; NULL at first. */
     char unbound_of[WP_TEMPLATE_NAME_MAX + 2]; /* Which it was asked about. */
+    char narrowed[WP_EGRESS_TEXT_MAX + 1]; /* What `narrows` was asked about. */
     const char *beyond;           /* What `narrows` refuses; NULL at first. */
     struct wp_bind_op *binds[64]; /* Kept; the oldest first. */
     uint32_t n_binds;

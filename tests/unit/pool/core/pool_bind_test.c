@@ -212,6 +212,28 @@ test_told_whole(void **state)
     assert_int_equal(wp_rig_stats(&rig).unbound_total, 0);
 }
 
+/* Whether a claim may reach less is asked of the pool's own policy. */
+static void
+test_narrows_the_pool_s_policy(void **state)
+{
+    struct wp_pool_stats stats = wp_rig_stats(&rig);
+    struct wp_err err;
+
+    (void)state;
+    memset(stats.spec.egress, 'b', WP_EGRESS_TEXT_MAX);
+    assert_int_equal(wp_pools_update(rig.pools, 0, &stats.spec, NULL), WP_OK);
+    rig.backend.beyond = "all";
+    scribble();
+    assert_int_equal(wp_pools_may_narrow(rig.pools, WP_STR("default"),
+                                         WP_STR("p"), WP_STR("none"), &err),
+                     WP_OK);
+    assert_string_equal(rig.backend.narrowed, stats.spec.egress);
+    assert_int_equal(wp_pools_may_narrow(rig.pools, WP_STR("default"),
+                                         WP_STR("p"), WP_STR("all"), &err),
+                     WP_FAILED_PRECONDITION);
+    assert_string_equal(err.msg, "binding.egress: 'all' is too much");
+}
+
 /* The claim says what was not bound, its id is free at once, and the sandbox is
  * destroyed, never offered again. */
 static void
@@ -487,6 +509,7 @@ main(void)
         TEST(test_told_whole),
         TEST(test_bound_then_answered),
         TEST(test_bound_without_a_binding_of_its_own),
+        TEST(test_narrows_the_pool_s_policy),
         TEST(test_who_must_bind),
         TEST(test_not_bound),
         TEST(test_refused_at_once),

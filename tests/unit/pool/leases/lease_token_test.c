@@ -66,6 +66,31 @@ verifies_what_it_signed(void **state)
     assert_int_equal(out.claim_hash, fields.claim_hash);
 }
 
+/* Every field, whatever was where the token is made. */
+static void
+tells_every_field(void **state)
+{
+    struct wp_token_fields told = fields;
+    struct wp_token_fields out;
+    uint8_t bytes[2][WP_TOKEN_LEN];
+
+    (void)state;
+    told.pool_tag = 0xbeef;
+    for (int i = 0; i < 2; i++) {
+        memset(bytes[i], i == 0 ? 0x00 : 0xff, sizeof bytes[i]);
+        memset(&out, 0x5a, sizeof out);
+        wp_lease_token_sign(&key, &told, bytes[i]);
+        assert_true(wp_lease_token_verify(&key, bytes[i], &out));
+        assert_int_equal(out.pool_tag, 0xbeef);
+        assert_true(wp_slot_ref_eq(out.ref, told.ref));
+        assert_int_equal(out.fence, told.fence);
+        assert_int_equal(out.expiry_wall_ms, told.expiry_wall_ms);
+        assert_memory_equal(out.uid, told.uid, WP_UID_LEN);
+        assert_int_equal(out.claim_hash, told.claim_hash);
+    }
+    assert_memory_equal(bytes[0], bytes[1], WP_TOKEN_LEN);
+}
+
 /* Any single flipped bit is found, and nothing is written out. */
 static void
 refuses_every_flipped_bit(void **state)
@@ -156,6 +181,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(matches_an_independent_signer, setup),
         cmocka_unit_test_setup(verifies_what_it_signed, setup),
+        cmocka_unit_test_setup(tells_every_field, setup),
         cmocka_unit_test_setup(refuses_every_flipped_bit, setup),
         cmocka_unit_test_setup(refuses_other_keys, setup),
         cmocka_unit_test_setup(signs_repeatably, setup),

@@ -12,6 +12,21 @@
 #include "pool/base/compiler.h"
 #include "pool/trace/tracer.h"
 
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+
+/* Whatever was in that memory. */
+void *
+__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    void *memory = __real_aligned_alloc(alignment, size);
+
+    if (memory != NULL) {
+        memset(memory, 0xa5, size);
+    }
+    return memory;
+}
+
 #define SAMPLED "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 static struct wp_trace_context
@@ -257,10 +272,28 @@ test_many_at_once(void **state)
     wp_tracer_destroy(tracer);
 }
 
+static void
+test_a_new_tracer_has_counted_nothing(void **state)
+{
+    struct wp_tracer *tracer = wp_tracer_create(4);
+    struct wp_tracer_stats stats;
+    struct wp_span span;
+
+    (void)state;
+    assert_non_null(tracer);
+    stats = wp_tracer_stats(tracer);
+    assert_int_equal(stats.exported, 0);
+    assert_int_equal(stats.dropped, 0);
+    assert_int_equal(stats.failed, 0);
+    assert_false(wp_tracer_take(tracer, &span));
+    wp_tracer_destroy(tracer);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_new_tracer_has_counted_nothing),
         cmocka_unit_test(test_traceparents),
         cmocka_unit_test(test_what_is_none),
         cmocka_unit_test(test_steps_lie_in_their_trace),
