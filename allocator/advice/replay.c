@@ -340,8 +340,8 @@ note_stock(struct sim *sim)
     uint64_t stock = (uint64_t)sim->ready + sim->warming.n;
     uint64_t most = (uint64_t)sim->target + sim->n_waiting;
 
-    if (sim->measuring && stock > sim->stock_max) {
-        sim->stock_max = (uint32_t)stock;
+    if (sim->measuring) {
+        sim->stock_max = wp_max_u32(sim->stock_max, (uint32_t)stock);
     }
     if (stock > most && stock - most > sim->over_target_max) {
         sim->over_target_max = (uint32_t)(stock - most);

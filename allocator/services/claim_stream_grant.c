@@ -4,6 +4,7 @@
 
 #include "allocator/services/claim_stream.h"
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 
 /* After which a stream that lacks leases claims again, unless a change of its
  * pool may help earlier. */
@@ -35,8 +36,7 @@ refused(struct wp_claim_stream *stream, const struct wp_claim *claim,
         const struct wp_err *why)
 {
     const struct wp_clock *clock = stream->services->config.clock;
-    int64_t wait_ns =
-        claim->retry_after_ns > RETRY_NS ? claim->retry_after_ns : RETRY_NS;
+    int64_t wait_ns = wp_max_i64(claim->retry_after_ns, RETRY_NS);
 
     stream->starved = claim->quota == WP_QUOTA_NOT;
     stream->retry_ns = wp_time_add(wp_clock_mono_ns(clock), wait_ns);

@@ -646,6 +646,52 @@ test_answers_of_the_thread_itself(void **state)
     is_here = false;
 }
 
+/* Another thread has ended the stream before what it sends is taken, and the
+ * client has gone: the call ends once both have come. */
+static void
+test_an_end_before_what_is_sent(void **state)
+{
+    static const struct wp_method all[] = {
+        {"/test.Life/Watch", true, false, false, hold},
+    };
+    static const struct wp_service streams = {"test.Life", all, 1, NULL};
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                                  "\0\0\0\4\0\0\0\0\0";
+    struct wp_h2_conn *conn;
+    struct wp_rpc_call *call;
+    struct wp_rpc_stats stats;
+    uint8_t bytes[512];
+    size_t len;
+
+    (void)state;
+    n_held = 0;
+    server = wp_grpc_rig_create(&streams);
+    conn = wp_grpc_rig_connect(server);
+    assert_true(wp_grpc_rig_feed(server, conn, (const uint8_t *)preface,
+                                 sizeof preface - 1));
+    len = wp_grpc_rig_head(bytes, 1, "/test.Life/Watch");
+    len += wp_grpc_rig_frame(bytes + len, 0, 1, 1, "\0\0\0\0\0", 5);
+    is_here = true;
+    assert_true(wp_grpc_rig_feed(server, conn, bytes, len));
+    assert_int_equal(n_held, 1);
+    call = WP_CONTAINER_OF(held[0], struct wp_rpc_call, base);
+    (void)atomic_fetch_or(&call->flags, WP_RPC_WRITING);
+    held[0]->ops->finish(held[0], WP_ABORTED, NULL, 0);
+    wp_h2_worker_settle(&server->h2->workers[0]);
+    assert_true(call->finish_due);
+    assert_false(call->done);
+    wp_grpc_rig_close(server, conn);
+    assert_true(call->closed);
+    assert_int_equal(server->threads[0].in_flight, 1);
+    call->send_post.run(&call->send_post);
+    assert_true(call->done);
+    assert_int_equal(atomic_load(&call->flags) & WP_RPC_WRITING, 0);
+    assert_int_equal(server->threads[0].in_flight, 0);
+    is_here = false;
+    wp_rpc_server_stats(server, &stats);
+    assert_int_equal(stats.calls_cancelled, 1);
+}
+
 /* Who is called how. */
 static void
 test_the_kinds_of_methods(void **state)
@@ -724,6 +770,7 @@ main(void)
         TEST(test_who_a_peer_is),
         TEST(test_what_busy_threads_gather_is_flushed),
         TEST(test_answers_of_the_thread_itself),
+        TEST(test_an_end_before_what_is_sent),
         TEST(test_the_kinds_of_methods),
         TEST(test_what_it_counts),
         TEST(test_how_it_leaves),

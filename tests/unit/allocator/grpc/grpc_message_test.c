@@ -126,6 +126,8 @@ lock_start(struct wp_call *call, const uint8_t *request, size_t len)
     uint8_t *reply;
 
     note("lock", request, len);
+    /* Each round has all of it. */
+    assert_non_null(wp_arena_alloc(&call->arena, WP_CALL_ARENA_SIZE / 4 * 3));
     if (len == 3 && memcmp(request, "end", 3) == 0) {
         call->ops->finish(call, WP_ABORTED, "as asked", 0);
         return;

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/base/held_locks.h"
 #include "tests/support/services/service_world.h"
 
 static struct wp_world world;
@@ -28,6 +29,7 @@ static int
 teardown(void **state)
 {
     (void)state;
+    held_locks_are_free();
     wp_fake_call_fini(&a);
     wp_fake_call_fini(&b);
     wp_world_fini(&world);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "allocator/services/claim_stream.h"
+#include "tests/support/base/held_locks.h"
 #include "tests/support/services/stream_peer.h"
 
 enum {
@@ -37,6 +38,7 @@ static int
 teardown(void **state)
 {
     (void)state;
+    held_locks_are_free();
     wp_peer_fini(&peer);
     wp_peer_fini(&other);
     wp_fake_call_fini(&call);

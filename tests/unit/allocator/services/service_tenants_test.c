@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/base/held_locks.h"
 #include "tests/support/services/service_world.h"
 
 enum {
@@ -31,6 +32,7 @@ static int
 teardown(void **state)
 {
     (void)state;
+    held_locks_are_free();
     wp_fake_call_fini(&call);
     wp_world_fini(&world);
     return 0;

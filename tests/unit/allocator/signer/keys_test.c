@@ -25,6 +25,7 @@
 #include "pool/base/log.h"
 #include "tests/support/base/descriptors.h"
 #include "tests/support/base/heard.h"
+#include "tests/support/base/held_locks.h"
 #include "tests/support/base/temp_dir.h"
 #include "tests/support/pool/manual_clock.h"
 
@@ -221,6 +222,7 @@ static int
 tear_down(void **state)
 {
     (void)state;
+    held_locks_are_free();
     memset(&fails, 0, sizeof fails);
     temp_dir_remove(dir);
     return 0;
