@@ -16,6 +16,7 @@
 #include "allocator/advice/replay_parts.h"
 #include "pool/base/clock.h"
 #include "pool/base/compiler.h"
+#include "pool/history/history.h"
 #include "pool/scale/scaler.h"
 #include "tests/support/base/journal.h"
 
@@ -678,6 +679,63 @@ test_ours_is_the_scaler(void **state)
     journal_compare(WP_TEST_GOLDEN "/replay_ours.txt");
 }
 
+/* --- Claims of a history --- */
+
+static void
+add(struct wp_history *history, enum wp_history_kind kind, int64_t s,
+    uint32_t n)
+{
+    wp_history_add(history, s * S,
+                   &(struct wp_history_event){
+                       .kind = kind, .wall_ns = s * S, .n = n, .lead_ns = S});
+}
+
+static void
+journal_source(const struct wp_history *history)
+{
+    struct wp_replay_source source;
+    int64_t mono_ns;
+    uint32_t n;
+
+    assert_true(wp_replay_source_history(history, &source));
+    assert_null(source.announced);
+    while (source.next(source.self, &mono_ns, &n)) {
+        journal("%lld ms: %u; ", (long long)(mono_ns / MS), n);
+    }
+    assert_false(source.next(source.self, &mono_ns, &n));
+    wp_replay_source_history_end(&source);
+    assert_null(source.self);
+    assert_null(source.next);
+    journal_line();
+}
+
+/* By the time since its first event, without the gaps. */
+static void
+test_claims_of_a_history(void **state)
+{
+    struct wp_history *history = wp_history_create(1 << 20);
+    struct wp_replay_source source;
+
+    (void)state;
+    journal_source(history);
+    add(history, WP_HISTORY_READY, 1000, 0);
+    journal_source(history);
+    add(history, WP_HISTORY_CLAIMS, 1005, 2);
+    add(history, WP_HISTORY_READY, 1006, 0);
+    add(history, WP_HISTORY_GAP, 1008, 0);
+    add(history, WP_HISTORY_CLAIMS, 1020, 1);
+    add(history, WP_HISTORY_CLAIMS, 1021, 0);
+    add(history, WP_HISTORY_GAP, 1030, 0);
+    add(history, WP_HISTORY_READY, 1034, 0);
+    add(history, WP_HISTORY_CLAIMS, 1040, 3);
+    add(history, WP_HISTORY_GAP, 1050, 0);
+    journal_source(history);
+    fails_at = 1;
+    assert_false(wp_replay_source_history(history, &source));
+    wp_history_destroy(history);
+    journal_compare(WP_TEST_GOLDEN "/replay_history.txt");
+}
+
 /* --- What is due --- */
 
 /* What is due together comes in an order that nothing but the calls decide. */
@@ -723,6 +781,7 @@ main(void)
         cmocka_unit_test(test_memory_lacks),
         cmocka_unit_test(test_who_knows_every_claim),
         cmocka_unit_test(test_ours_is_the_scaler),
+        cmocka_unit_test(test_claims_of_a_history),
         cmocka_unit_test(test_the_order_of_what_is_due),
     };
 
