@@ -133,6 +133,7 @@ end(void **state)
     wp_grpc_rig_close(server, conn);
     wp_rpc_server_stats(server, &stats);
     assert_int_equal(stats.calls_in_flight, 0);
+    assert_int_equal(server->reply_bytes, 0); /* None is kept. */
     wp_rpc_server_stop(server);
     return 0;
 }
@@ -231,6 +232,7 @@ test_a_method_that_is_late(void **state)
     wp_rpc_server_stats(server, &stats);
     assert_int_equal(stats.calls_cancelled, 1);
     assert_int_equal(stats.calls_in_flight, 1);
+    assert_non_null(started->ops->reserve(started, 2000));
     started->ops->finish(started, WP_ABORTED, NULL, 0);
     wp_clock_manual_advance(&mono, WP_NS_PER_MS);
     wp_grpc_rig_run(server);
@@ -265,7 +267,8 @@ test_an_answer_that_is_not_taken(void **state)
 
     (void)state;
     send_message("\0\0\0\0\0", 5);
-    memset(started->ops->reserve(started, 3), 'r', 3);
+    memset(started->ops->reserve(started, 3000), 'r', 3000);
+    assert_int_equal(server->reply_bytes, 3005);
     started->served = 3;
     started->ops->finish(started, WP_OK, NULL, 0);
     wp_clock_manual_advance(&mono, 2 * WP_NS_PER_MS);
