@@ -1,6 +1,6 @@
-/* tests/support/base/held_locks.h - a test of one thread fails when a lock is
- * given back that is not held, or is held when the test looks. Include it in
- * one file, which is linked with --wrap=pthread_mutex_lock and
+/* tests/support/base/held_locks.h - a test fails when a thread gives back a lock
+ * that it does not hold, or holds one when the test looks. Include it in one
+ * file, which is linked with --wrap=pthread_mutex_lock and
  * --wrap=pthread_mutex_unlock.
  *
  * Include cmocka.h before. */
@@ -14,7 +14,7 @@ enum {
     HELD_LOCKS_MAX = 8,
 };
 
-static struct {
+static _Thread_local struct {
     const pthread_mutex_t *lock[HELD_LOCKS_MAX];
     size_t n;
 } held_locks;

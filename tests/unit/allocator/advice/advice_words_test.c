@@ -260,6 +260,37 @@ test_rows_that_are_not_done(void **state)
     assert_int_equal(words.n_lines, 0);
 }
 
+/* What lies behind the last row is none. */
+static void
+test_rows_beyond_the_last(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(scenes); i++) {
+        struct wp_advice_row rows[ROWS_MAX + 1];
+        struct wp_advice_words words;
+        struct wp_advice_words again;
+        uint32_t n = make_rows(&scenes[i], rows);
+
+        memset(&rows[n], 0, sizeof rows[n]);
+        memset(&words, 0, sizeof words);
+        wp_advice_conclude(&scenes[i].facts, rows, n, &words);
+        for (int kind = 0; kind < WP_ADVICE_KIND_COUNT; kind++) {
+            rows[n] = (struct wp_advice_row){
+                .kind = (enum wp_advice_kind)kind,
+                .objective = kind == WP_ADVICE_OURS ? 0.99999 : 0,
+                .setting = "beyond",
+                .size = 1,
+                .done = true,
+                .hit_low = 1,
+                .hit_high = 1,
+                .result = {.claims = 1, .hit_rate = 1, .idle_mean = 0.001}};
+            memset(&again, 0, sizeof again);
+            wp_advice_conclude(&scenes[i].facts, rows, n, &again);
+            assert_memory_equal(&again, &words, sizeof words);
+        }
+    }
+}
+
 /* Each kind in its place and order, however the rows come; ones that were not
  * replayed, and ones beyond the most there can be, are not drawn. */
 static void
@@ -315,6 +346,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_said),
         cmocka_unit_test(test_rows_that_are_not_done),
+        cmocka_unit_test(test_rows_beyond_the_last),
         cmocka_unit_test(test_what_is_drawn),
         cmocka_unit_test(test_made_for_each_claim),
     };

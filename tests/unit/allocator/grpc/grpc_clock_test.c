@@ -442,7 +442,8 @@ test_a_call_begins_anew(void **state)
     assert_null(call->base.state);
     assert_null(call->base.service);
     assert_null(call->base.trace.tracer);
-    assert_non_null(wp_arena_alloc(&call->base.arena, WP_CALL_ARENA_SIZE));
+    assert_ptr_equal(wp_arena_alloc(&call->base.arena, WP_CALL_ARENA_SIZE),
+                     call->room + WP_RPC_REPLY_INLINE);
     assert_int_equal(call->method, 0);
     assert_string_equal(call->details, "");
     assert_false(call->late || call->started || call->ended || call->closed);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "proto/wire/health.h"
+#include "tests/support/base/held_locks.h"
 #include "tests/support/grpc/grpc_rig.h"
 
 static void
@@ -486,6 +487,7 @@ test_what_a_watch_of_health_is_told(void **state)
     /* For ever. */
     wp_rpc_server_set_serving(server, true);
     is_checked(server, "", WP_WIRE_HEALTH_NOT_SERVING);
+    held_locks_are_free();
     assert_int_equal(slow.finished, 1);
     assert_int_equal(gone.finished, 1);
     wp_rpc_server_stop(server);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/base/held_locks.h"
 #include "tests/support/services/service_world.h"
 
 static struct wp_world world;
@@ -44,6 +45,7 @@ static int
 teardown(void **state)
 {
     (void)state;
+    held_locks_are_free();
     wp_fake_call_cancel(&advise);
     wp_fake_call_cancel(&other);
     wp_fake_call_fini(&advise);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/base/held_locks.h"
 #include "tests/support/services/service_world.h"
 
 /* WP_STR for what is initialized before main. */
@@ -57,6 +58,7 @@ static int
 teardown(void **state)
 {
     (void)state;
+    held_locks_are_free();
     wp_fake_call_fini(&a);
     wp_fake_call_fini(&b);
     wp_world_fini(&world);
