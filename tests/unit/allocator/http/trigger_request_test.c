@@ -43,6 +43,9 @@ test_each_type(void **state)
     static const char *const by_hand[][2] = {{"trigger-type", "cron"},
                                              {"trigger-skill", "tidy"},
                                              {"trigger-schedule", "manual"}};
+    static const char *const edges[][2] = {{"trigger-type", "cron"},
+                                           {"trigger-skill", "AZaz09@[`{/:"},
+                                           {"trigger-schedule", "manual"}};
     static const char *const webhook[][2] = {{"trigger-type", "webhook"},
                                              {"trigger-event", "pull_request"},
                                              {"trigger-repo", "org/name"},
@@ -72,6 +75,8 @@ test_each_type(void **state)
     is_taken("{\"type\":\"webhook\",\"event\":\"pull_request\",\"repo\":"
              "\"org/name\",\"pr_number\":0,\"branch\":null}",
              "gh-org-name", webhook, 4);
+    is_taken("{\"type\":\"cron\",\"skill\":\"AZaz09@[`{/:\"}",
+             "cron-azaz09------", edges, 3);
     is_taken("{\"type\":\"alert\",\"alert\":\"PodCrash Loop\"}",
              "alert-podcrash-loop", alert, 4);
 }

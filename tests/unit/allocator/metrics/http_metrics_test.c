@@ -299,6 +299,36 @@ render_escaped(void *ctx, enum wp_view view, struct evbuffer *body,
     return 200;
 }
 
+static unsigned
+render_kinds(void *ctx, enum wp_view view, struct evbuffer *body,
+             const char **type)
+{
+    static const char *const names[] = {"_total", "total", "x_total",
+                                        "x_totals", "x"};
+
+    (void)ctx;
+    (void)view;
+    (void)type;
+    for (size_t i = 0; i < WP_ARRAY_LEN(names); i++) {
+        wp_prom_put(body, names[i], "Help.", (double)i);
+    }
+    return 200;
+}
+
+/* What ends with _total is counted; all else goes up and down. */
+static void
+test_kinds(void **state)
+{
+    (void)state;
+    (void)render(render_kinds, NULL);
+    assert_string_equal(
+        page, "# HELP _total Help.\n# TYPE _total counter\n_total 0\n"
+              "# HELP total Help.\n# TYPE total gauge\ntotal 1\n"
+              "# HELP x_total Help.\n# TYPE x_total counter\nx_total 2\n"
+              "# HELP x_totals Help.\n# TYPE x_totals gauge\nx_totals 3\n"
+              "# HELP x Help.\n# TYPE x gauge\nx 4\n");
+}
+
 static void
 test_escaping(void **state)
 {
@@ -353,6 +383,7 @@ main(void)
         cmocka_unit_test(test_tenants_see_no_others),
         cmocka_unit_test(test_pools_of_one_template),
         cmocka_unit_test(test_escaping),
+        cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_histogram),
     };
 

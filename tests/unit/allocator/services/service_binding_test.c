@@ -349,6 +349,34 @@ test_memory_is_bounded(void **state)
     wp_world_assert_ended(&a, WP_OK);
 }
 
+/* The time that binding takes is a step of its own. */
+static void
+test_a_bound_claim_is_traced(void **state)
+{
+    const struct wp_trace_context client = {.sampled = true};
+    struct wp_tracer *tracer = wp_tracer_create(8);
+    struct wp_span span;
+
+    (void)state;
+    assert_non_null(tracer);
+    wp_trace_begin(&a.call.trace, tracer, &client,
+                   wp_clock_mono_ns(&world.rig.clock.clock));
+    claim(&a, &with_env);
+    assert_true(wp_tracer_take(tracer, &span));
+    assert_string_equal(span.name, "grant");
+    assert_true(span.end_ns == span.begin_ns);
+    assert_false(wp_tracer_take(tracer, &span));
+    wp_clock_manual_advance(&world.rig.clock, 7);
+    assert_true(wp_fake_backend_bound(&world.rig.backend, WP_OK, ""));
+    wp_world_assert_ended(&a, WP_OK);
+    assert_true(wp_tracer_take(tracer, &span));
+    assert_string_equal(span.name, "bind");
+    assert_true(span.end_ns == span.begin_ns + 7);
+    assert_int_equal(span.status, WP_OK);
+    assert_false(wp_tracer_take(tracer, &span));
+    wp_tracer_destroy(tracer);
+}
+
 int
 main(void)
 {
@@ -358,6 +386,7 @@ main(void)
                                         teardown),
         TEST(test_answered_once_bound),
         TEST(test_bare_claim_is_not_bound),
+        TEST(test_a_bound_claim_is_traced),
         TEST(test_says_what_was_not_bound),
         TEST(test_secrets_need_a_private_way),
         TEST(test_passwords_need_a_private_way),
