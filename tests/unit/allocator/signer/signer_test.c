@@ -26,7 +26,7 @@
 #define HOUR_NS (3600 * WP_NS_PER_S)
 #define START_S INT64_C(1700000000)
 
-static char dir[64];
+static char dir[512];
 static struct wp_clock_manual wall;
 static struct wp_signer *signer;
 static struct wp_claim_info lease;
@@ -381,7 +381,7 @@ test_keys_are_kept(void **state)
 }
 
 static void
-only_key(char out[128])
+only_key(char out[640])
 {
     DIR *folder = opendir(dir);
     const struct dirent *entry;
@@ -390,7 +390,7 @@ only_key(char out[128])
     assert_non_null(folder);
     while ((entry = readdir(folder)) != NULL) {
         if (entry->d_name[0] != '.') {
-            (void)snprintf(out, 128, "%.60s/%.60s", dir, entry->d_name);
+            (void)snprintf(out, 640, "%.512s/%.60s", dir, entry->d_name);
             n++;
         }
     }
@@ -404,7 +404,7 @@ test_who_signs_it(void **state)
 {
     char text[WP_SIGNER_JWKS_MAX];
     char expected[WP_SIGNER_JWKS_MAX];
-    char path[128];
+    char path[640];
     json_t *head;
     json_t *set;
     const json_t *key;
@@ -471,8 +471,8 @@ opened_since(int watch)
 static void
 test_a_file_is_read_once(void **state)
 {
-    char path[128];
-    char fresh[160];
+    char path[640];
+    char fresh[660];
     char first[64];
     char now[64];
     EVP_PKEY *pair = EVP_EC_gen("P-256");
@@ -511,7 +511,7 @@ test_a_file_is_read_once(void **state)
 static void
 test_bad_files(void **state)
 {
-    char path[128];
+    char path[640];
     char before[64];
     char now[64];
     struct stat st;
@@ -545,7 +545,7 @@ test_no_room_for_a_key(void **state)
 {
     const struct wp_signer_config config = {
         .dir = dir, .ttl_ns = HOUR_NS, .clock = &wall.clock};
-    char path[128];
+    char path[640];
     struct rlimit old;
     struct rlimit small;
     struct wp_signer *opened;
