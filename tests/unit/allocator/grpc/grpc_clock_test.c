@@ -239,6 +239,7 @@ test_a_method_that_is_late(void **state)
     wp_rpc_server_stats(server, &stats);
     assert_int_equal(stats.calls_in_flight, 0);
     assert_int_equal(cancels, 1);
+    assert_false(event_pending(&call->timer, EV_TIMEOUT, NULL));
     has_taken(1, 16); /* Nobody waited for it. */
 }
 

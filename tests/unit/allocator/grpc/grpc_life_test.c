@@ -641,6 +641,7 @@ test_answers_of_the_thread_itself(void **state)
     held[3]->ops->finish(held[3], WP_OK, NULL, 0);
     wp_h2_worker_settle(&server->h2->workers[0]);
     has_taken(4, 22);
+    assert_null(server->threads[0].last_post);
     assert_int_equal(server->threads[0].in_flight, 0);
     wp_grpc_rig_close(server, conn);
     is_here = false;

@@ -82,6 +82,27 @@ a_connection_needs_memory(void **state)
     temp_dir_remove(dir);
 }
 
+static bool is_through; /* The handshake. */
+static unsigned goodbyes;
+
+int __wrap_SSL_is_init_finished(const SSL *ssl);
+int __wrap_SSL_shutdown(SSL *ssl);
+
+int
+__wrap_SSL_is_init_finished(const SSL *ssl)
+{
+    assert_non_null(ssl);
+    return is_through;
+}
+
+int
+__wrap_SSL_shutdown(SSL *ssl)
+{
+    assert_non_null(ssl);
+    goodbyes++;
+    return 1;
+}
+
 /* Its certificate, which is a fake, and the names in it. */
 static bool has_certificate;
 static const SSL *asked;
@@ -148,6 +169,15 @@ who_is_at_the_other_end(void **state)
     memset(&who, 0, sizeof who);
     assert_false(wp_secure_peer(bev, &unnamed, &who));
     assert_string_equal(who.name, "other");
+    /* It is said goodbye to once it has been greeted. */
+    is_through = false;
+    goodbyes = 0;
+    wp_secure(NULL).end(bev);
+    assert_int_equal(goodbyes, 0);
+    is_through = true;
+    wp_secure(NULL).end(bev);
+    assert_int_equal(goodbyes, 1);
+    is_through = false;
     bufferevent_free(bev);
     (void)event_base_loop(base, EVLOOP_NONBLOCK);
     event_base_free(base);
