@@ -471,6 +471,22 @@ test_answer_while_claims_are_withdrawn(void **state)
     }
 }
 
+static void
+test_a_replica_that_does_not_serve(void **state)
+{
+    (void)state;
+    atomic_store(&world.serves, false);
+    batch(&a, "id", 2, 0, false);
+    wp_world_assert_ended(&a, WP_UNAVAILABLE);
+    assert_string_equal(a.message,
+                        "this replica does not lead, and its lease store is "
+                        "not shared; the leader serves");
+    assert_int_equal(stats().leased, 0);
+    atomic_store(&world.serves, true);
+    batch(wp_world_again(&world, &a), "id", 2, 0, false);
+    assert_int_equal(count(&a, WP_OK), 2);
+}
+
 int
 main(void)
 {
@@ -495,6 +511,7 @@ main(void)
         TEST(test_the_first_failure_is_told),
         TEST(test_failure_while_claims_are_given),
         TEST(test_answer_while_claims_are_withdrawn),
+        TEST(test_a_replica_that_does_not_serve),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
