@@ -373,6 +373,32 @@ test_names_of_variables(void **state)
     assert_int_equal(conf->origin[WP_SET_listen].source, WP_CONF_ENV);
 }
 
+/* Each setting has one. */
+static void
+test_each_variable(void **state)
+{
+    struct wp_conf *conf = *state;
+    struct wp_err err;
+
+    for (unsigned id = 0; id < WP_SETTINGS; id++) {
+        const struct wp_setting *setting = wp_setting_get(id);
+        char name[128];
+        char *const env[] = {name, NULL};
+        char *at = name + sprintf(name, "WARMPOOL_");
+
+        for (const char *from = setting->name; *from != '\0'; from++) {
+            *at++ = *from == '_' ? '_' : (char)(*from - 'a' + 'A');
+        }
+        (void)snprintf(at, (size_t)(name + sizeof name - at), "=%s",
+                       setting->default_text);
+        assert_int_not_equal(conf->origin[id].source, WP_CONF_ENV);
+        assert_int_equal(wp_conf_read_env(conf, env, &err), WP_OK);
+        if (conf->origin[id].source != WP_CONF_ENV) {
+            fail_msg("%s is not read", name);
+        }
+    }
+}
+
 /* What nobody has said follows from what somebody has. */
 static void
 test_what_is_filled_in(void **state)
@@ -927,6 +953,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_bounds_of_values, setup, teardown),
         cmocka_unit_test_setup_teardown(test_length_of_files, setup, teardown),
         cmocka_unit_test(test_actions),
+        cmocka_unit_test_setup_teardown(test_each_variable, setup, teardown),
         cmocka_unit_test_setup_teardown(test_names_of_variables, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_what_is_filled_in, setup,

@@ -75,6 +75,10 @@ check(const struct row *row)
                   "        image: host\n"                                      \
                   "        ports: [{containerPort: 8080}]\n"
 
+#define TEMPLATE                                                               \
+    "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"                         \
+    "kind: SandboxTemplate\n"
+
 /* Mounts at /s0 and on. */
 #define SAME(at) "{name: v, mountPath: /s" #at "}, "
 #define SAME_8 SAME(0) SAME(1) SAME(2) SAME(3) SAME(4) SAME(5) SAME(6) SAME(7)
@@ -153,12 +157,44 @@ test_most_in_a_template(void **state)
     }
 }
 
+static void
+test_most_files_of_all_mounts(void **state)
+{
+    static const struct row rows[] = {
+        /* Of all its mounts together. */
+        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n",
+         "  k%d: x\n",
+         "---\n" MANIFEST_HEAD MANIFEST_CONTAINER
+         "        volumeMounts: [{name: v, mountPath: /v}, {name: v, "
+         "mountPath: /w}]\n"
+         "      volumes: [{name: v, configMap: {name: c}}]\n",
+         64,
+         "more than 128 files of ConfigMaps and Secrets in one"
+         " template"},
+        /* Another template's do not count. */
+        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n",
+         "  k%d: x\n",
+         "---\n" MANIFEST_HEAD MANIFEST_CONTAINER
+         "        volumeMounts: [{name: v, mountPath: /v}]\n"
+         "      volumes: [{name: v, configMap: {name: c}}]\n---\n" TEMPLATE
+         "metadata: {name: other}\nspec:\n  podTemplate:\n"
+         "    spec:\n" MANIFEST_CONTAINER
+         "        volumeMounts: [{name: v, mountPath: /v}]\n"
+         "      volumes: [{name: v, configMap: {name: c}}]\n",
+         128,
+         "volumeMounts[0]: more than 128 files of ConfigMaps and Secrets in one"
+         " template"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        check(&rows[i]);
+    }
+}
+
 /* --- How long texts may be, and how large numbers --- */
 
 #define CONFIG "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
-#define TEMPLATE                                                               \
-    "apiVersion: extensions.agents.x-k8s.io/v1beta1\n"                         \
-    "kind: SandboxTemplate\n"
 #define SPEC                                                                   \
     "spec: {podTemplate: {spec: {containers: [{image: host, command: "         \
     "[a], ports: [{containerPort: 1}]}]}}}\n"
@@ -546,6 +582,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_most_in_a_template),
+        cmocka_unit_test(test_most_files_of_all_mounts),
         cmocka_unit_test(test_most_objects),
         cmocka_unit_test(test_longest_texts),
         cmocka_unit_test(test_longest_lists_and_texts_of_volumes),

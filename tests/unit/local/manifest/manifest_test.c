@@ -179,6 +179,7 @@ test_files_are_read(void **state)
             "        - {name: some, mountPath: /below, subPath: deep}\n"
             "        - {name: none, mountPath: /none}\n"
             "        - {name: none, mountPath: /nothing, subPath: x}\n"
+            "        - {name: plain, mountPath: /plain}\n"
             "      volumes:\n"
             "      - {name: all, configMap: {name: c}}\n"
             "      - name: some\n"
@@ -195,6 +196,7 @@ test_files_are_read(void **state)
             "          optional: true\n"
             "      - {name: key, secret: {secretName: s, defaultMode: 256}}\n"
             "      - {name: none, configMap: {name: x, optional: true}}\n"
+            "      - {name: plain, secret: {secretName: s}}\n"
             "---\n"
             "apiVersion: v1\n"
             "kind: Secret\n"
@@ -203,7 +205,7 @@ test_files_are_read(void **state)
             "data: {id: aGlkZGVu, pin: MQ==}\n"
             "stringData: {pin: \"1234\"}\n");
     assert_int_equal(wp_manifest_templates(manifest, &tmpl), 1);
-    assert_int_equal(tmpl->mounts_len, 6);
+    assert_int_equal(tmpl->mounts_len, 7);
     assert_int_equal(tmpl->mounts[0].kind, WP_MOUNT_FILES);
     assert_true(tmpl->mounts[0].read_only);
     assert_int_equal(tmpl->mounts[0].files_len, 1);
@@ -223,6 +225,9 @@ test_files_are_read(void **state)
     assert_int_equal(tmpl->mounts[4].kind, WP_MOUNT_FILES);
     assert_int_equal(tmpl->mounts[4].files_len, 0);
     assert_int_equal(tmpl->mounts[5].kind, WP_MOUNT_NONE);
+    assert_int_equal(tmpl->mounts[6].files_len, 2);
+    expect_file(&tmpl->mounts[6], 0, "id", "hidden", 0644);
+    expect_file(&tmpl->mounts[6], 1, "pin", "1234", 0644);
     assert_int_equal(wp_manifest_notes_count(manifest), 0);
     wp_manifest_destroy(manifest);
 }

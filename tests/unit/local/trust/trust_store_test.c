@@ -1,5 +1,6 @@
 /* local/trust/store.h: a record is there whole, or it is said why it is not; and
  * what is then judged by it. */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -155,6 +156,130 @@ cannot_be_read_or_written(void **state)
     assert_int_equal(save("u", URL), WP_OK);
 }
 
+static struct {
+    const char *call; /* It is changed, */
+    int nth;          /* when it is made for the n-th time. */
+    int error;        /* 0: it does a part only. */
+} broken;
+
+ssize_t __real_write(int fd, const void *bytes, size_t len);
+ssize_t __wrap_write(int fd, const void *bytes, size_t len);
+ssize_t __real_read(int fd, void *out, size_t cap);
+ssize_t __wrap_read(int fd, void *out, size_t cap);
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __real_renameat(int from, const char *old, int to, const char *fresh);
+int __wrap_renameat(int from, const char *old, int to, const char *fresh);
+
+static bool
+breaks(const char *call)
+{
+    bool now = broken.call != NULL && strcmp(broken.call, call) == 0 &&
+               --broken.nth == 0;
+
+    errno = now ? broken.error : errno;
+    return now;
+}
+
+ssize_t
+__wrap_write(int fd, const void *bytes, size_t len)
+{
+    if (breaks("write")) {
+        return broken.error != 0 ? -1 : __real_write(fd, bytes, len / 2);
+    }
+    return __real_write(fd, bytes, len);
+}
+
+ssize_t
+__wrap_read(int fd, void *out, size_t cap)
+{
+    if (breaks("read")) {
+        return broken.error != 0 ? -1 : __real_read(fd, out, 3);
+    }
+    return __real_read(fd, out, cap);
+}
+
+int
+__wrap_fsync(int fd)
+{
+    return breaks("fsync") ? -1 : __real_fsync(fd);
+}
+
+int
+__wrap_renameat(int from, const char *old, int to, const char *fresh)
+{
+    return breaks("renameat") ? -1 : __real_renameat(from, old, to, fresh);
+}
+
+/* A failing call is told, and leaves what was; a new record is not there. */
+static void
+is_whole_or_as_it_was(void **state)
+{
+    static const struct {
+        const char *call;
+        int nth;
+    } calls[] = {{"write", 1}, {"fsync", 1}, {"renameat", 1}, {"fsync", 2}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct wp_trust_record record = record_of("t", URL);
+
+        broken.call = calls[i].call;
+        broken.nth = calls[i].nth;
+        broken.error = ENOSPC;
+        assert_int_equal(save("t", URL), WP_UNAVAILABLE);
+        assert_non_null(strstr(err.msg, "No space left"));
+        assert_non_null(strstr(err.msg, file_of("t", URL)));
+        assert_int_not_equal(faccessat(store.dir_fd, "new", F_OK, 0), 0);
+        assert_int_equal(wp_trust_store_load(&store, &record, &err),
+                         WP_NOT_FOUND);
+    }
+    assert_int_equal(save("t", URL), WP_OK);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct wp_trust_record record = record_of("t", URL);
+
+        broken.nth = calls[i].nth;
+        broken.call = calls[i].call;
+        assert_int_equal(save("t", URL), WP_UNAVAILABLE);
+        assert_int_equal(wp_trust_store_load(&store, &record, &err), WP_OK);
+        assert_int_equal(record.n, 2);
+    }
+    broken.call = NULL;
+}
+
+/* Interrupted, or a part only: it goes on where it was. */
+static void
+goes_on_after_a_part(void **state)
+{
+    static const char *const calls[] = {"write", "read"};
+    static const int errors[] = {0, EINTR};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct wp_trust_record record = record_of("t", URL);
+
+        broken.call = calls[i / 2];
+        broken.nth = 1;
+        broken.error = errors[i % 2];
+        assert_int_equal(save("t", URL), WP_OK);
+        assert_int_equal(wp_trust_store_load(&store, &record, &err), WP_OK);
+        assert_int_equal(record.n, 2);
+        assert_string_equal(record.files[1].path, "b");
+        assert_int_equal(record.files[0].hash[31], 7);
+    }
+    for (int nth = 1; nth <= 2; nth++) {
+        struct wp_trust_record record = record_of("t", URL);
+
+        broken.call = "read";
+        broken.nth = nth;
+        broken.error = EIO;
+        assert_int_equal(wp_trust_store_load(&store, &record, &err),
+                         WP_UNAVAILABLE);
+        assert_non_null(strstr(err.msg, "Input/output error"));
+    }
+    broken.call = NULL;
+}
+
 /* Those there are may still be written anew. */
 static void
 as_many_as_there_may_be(void **state)
@@ -283,7 +408,8 @@ main(void)
         TEST(is_read_as_it_was_written), TEST(is_damaged),
         TEST(cannot_be_read_or_written), TEST(as_many_as_there_may_be),
         TEST(no_folder_for_it),          TEST(is_judged_by_its_mode),
-        TEST(is_judged_where_it_is),
+        TEST(is_judged_where_it_is),     TEST(is_whole_or_as_it_was),
+        TEST(goes_on_after_a_part),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
