@@ -9,6 +9,7 @@
 
 enum {
     TOKEN_MIN = 16, /* As the daemon's own. */
+    TOKEN_MAX = 256,
 };
 
 bool
@@ -45,14 +46,15 @@ read_token(struct warmpool *client, struct wp_err *err)
     }
     word[n] = '\0';
     memcpy(text, scheme, skip);
-    good = n >= TOKEN_MIN && strcspn(word, " \t\r\n\x7f") == (size_t)n;
+    good = n >= TOKEN_MIN && n <= TOKEN_MAX &&
+           strcspn(word, " \t\r\n\x7f") == (size_t)n;
     if (good) {
         memcpy(client->authorization, text, sizeof text);
     } else {
         (void)wp_err_set(err, WP_INVALID_ARGUMENT,
                          "access_token_file %.120s: expected one word of %d "
-                         "characters or more",
-                         files->token, TOKEN_MIN);
+                         "to %d characters",
+                         files->token, TOKEN_MIN, TOKEN_MAX);
     }
     explicit_bzero(text, sizeof text);
     return good;

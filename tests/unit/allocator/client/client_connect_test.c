@@ -205,7 +205,8 @@ connect_to(const struct warmpool_options *options)
     assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
     assert_int_equal(sigismember(&after, SIGINT), sigismember(&before, SIGINT));
     if (client != NULL) {
-        NOTE("connected %d, token may lack %d\n", client->connected,
+        NOTE("connected %d%s, token may lack %d\n", client->connected,
+             client->connected_ns > 0 ? "" : " never",
              client->files.token_may_lack);
         warmpool_disconnect(client);
         NOTE("\n");
@@ -227,6 +228,8 @@ static const struct warmpool_options places[] = {
     {.address = "127.0.0.1:1", .access_token_file = "shortest"},
     {.address = "127.0.0.1:1", .access_token_file = "words"},
     {.address = "127.0.0.1:1", .access_token_file = "longest"},
+    {.address = "127.0.0.1:1", .access_token_file = "longer"},
+    {.address = "127.0.0.1:1", .access_token_file = "endless"},
     {.address = "[::1]:1", .access_token_file = "token"},
     {.address = "h:1"},
     {.address = "10.0.0.1:1"},
@@ -259,7 +262,9 @@ test_places(void **state)
     put("short", "0123456789abcde\n");
     put("shortest", "0123456789abcdef");
     put("words", "0123456789abcdef x");
-    put("longest", T64 T64 T64 T64);
+    put("longest", T64 T64 T64 T64 "\n");
+    put("longer", T64 T64 T64 T64 "0\n");
+    put("endless", T64 T64 T64 T64 T64 T64 T64 T64);
     for (size_t i = 0; i < WP_ARRAY_LEN(places); i++) {
         (void)connect_to(&places[i]);
     }

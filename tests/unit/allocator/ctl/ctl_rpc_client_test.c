@@ -569,6 +569,7 @@ test_tokens(void **state)
         {"\n\n", 16}, {"\r", 256}, {"\n", 256},  {"\r\n", 257},  {" ", 15},
         {"!", 15},    {"~", 15},   {"\x7f", 15}, {"\x80", 15},   {" x", 20},
         {"\nx", 20},  {"\n", 0},   {"", 0},      {"\r\n\n", 20}, {"\n", 300},
+        {"\n", 390},
     };
     struct wp_rpc_target target = {.address = "127.0.0.1:1",
                                    .token_file = "token"};
@@ -576,21 +577,25 @@ test_tokens(void **state)
     (void)state;
     for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
         char text[400];
-        char out[WP_RPC_TOKEN_MAX];
+        char room[WP_RPC_TOKEN_MAX + 32]; /* More than it may use. */
+        char *out = room;
         struct wp_err err = {.status = WP_OK};
         enum wp_status status;
 
         memset(text, 'a', rows[i].n);
         (void)strcpy(text + rows[i].n, rows[i].text);
         put("token", text, strlen(text));
-        memset(out, 'x', sizeof out);
+        memset(room, 'x', sizeof room);
         status = wp_rpc_target_token(&target, out, &err);
+        for (size_t at = WP_RPC_TOKEN_MAX; at < sizeof room; at++) {
+            assert_int_equal(room[at], 'x');
+        }
         NOTE("%zu: ", rows[i].n);
         note_error(status, &err);
         if (status == WP_OK) {
             NOTE("  %zu bytes: %s\n", strlen(out), out);
         } else {
-            for (size_t at = 0; at < sizeof out; at++) {
+            for (size_t at = 0; at < WP_RPC_TOKEN_MAX; at++) {
                 assert_int_equal(out[at], 0);
             }
         }
