@@ -57,7 +57,7 @@ read_file(struct wp_ctl *ctl, const char *option, const char *path, size_t max,
     bool failed;
 
     if (in == NULL) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT, "--%s: %.300s: %s", option,
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "--%s: %.160s: %s", option,
                           path, wp_os_error(errno));
     }
     if (fstat(fileno(in), &st) == 0 && S_ISREG(st.st_mode) &&
@@ -72,11 +72,11 @@ read_file(struct wp_ctl *ctl, const char *option, const char *path, size_t max,
     }
     if (failed) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "--%s: %.300s: it cannot be read", option, path);
+                          "--%s: %.160s: it cannot be read", option, path);
     }
     if (len > cap) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "--%s: %.300s: at most %zu bytes expected", option,
+                          "--%s: %.160s: at most %zu bytes expected", option,
                           path, max);
     }
     *out = (struct wp_str){bytes, len};
@@ -177,7 +177,7 @@ add_skill(struct wp_brought *files, const char *dir, struct wp_err *err)
     enum wp_status status = WP_OK;
 
     if (whole == NULL) {
-        return wp_err_set(err, WP_INVALID_ARGUMENT, "%.300s: %s", dir,
+        return wp_err_set(err, WP_INVALID_ARGUMENT, "%.160s: %s", dir,
                           wp_os_error(errno));
     }
     (void)snprintf(inside, sizeof inside, "%s/SKILL.md", whole);
@@ -185,7 +185,7 @@ add_skill(struct wp_brought *files, const char *dir, struct wp_err *err)
     if (access(inside, R_OK) != 0) {
         status =
             wp_err_set(err, WP_INVALID_ARGUMENT,
-                       "%.300s: expected a folder with a file SKILL.md", dir);
+                       "%.160s: expected a folder with a file SKILL.md", dir);
     } else {
         status = wp_brought_add(files, whole, path, err);
     }
@@ -395,7 +395,7 @@ read_sources(struct wp_ctl *ctl, struct wp_binding *out, struct wp_err *err)
     }
     wp_sources_fini(&sources);
     return status == WP_OK ? WP_OK
-                           : wp_err_wrap(err, "--sources: %.300s", path);
+                           : wp_err_wrap(err, "--sources: %.160s", path);
 }
 
 /* What the options ask for, but for files and secrets. */

@@ -179,7 +179,7 @@ walk_all(struct walk *walk, const char *path, struct wp_err *err)
     if (n < 0) {
         status = wp_err_sys(
             err, errno == ENOENT ? WP_NOT_FOUND : WP_PERMISSION_DENIED, errno,
-            "--state-dir: the records of trust in %.300s", path);
+            "--state-dir: the records of trust in %.160s", path);
     }
     for (int i = 0; i < n; i++) {
         if (status == WP_OK) {
@@ -254,7 +254,7 @@ wp_cmd_trust(struct wp_ctl *ctl)
     wp_table_init(&walk->table, titles, WP_ARRAY_LEN(titles), 0);
     status = walk_all(walk, path, &err);
     if (status == WP_OK && walk->url != NULL && walk->n == 0) {
-        status = wp_err_set(&err, WP_NOT_FOUND, "%.300s: no record of it",
+        status = wp_err_set(&err, WP_NOT_FOUND, "%.160s: no record of it",
                             walk->url);
     }
     if (status == WP_OK) {

@@ -26,7 +26,7 @@ enum {
 static enum wp_status
 refuse(struct wp_err *err, const char *what, const char *why)
 {
-    return wp_err_set(err, WP_INVALID_ARGUMENT, "%.300s: %s", what, why);
+    return wp_err_set(err, WP_INVALID_ARGUMENT, "%.160s: %s", what, why);
 }
 
 static enum wp_status
@@ -53,14 +53,14 @@ append(struct wp_brought *brought, const struct wp_brought_file *file,
         char shown[WP_STR_SHOWN_MAX];
 
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "%.300s: '%s': expected a path below the workspace, "
+                          "%.160s: '%s': expected a path below the workspace, "
                           "of at most %d bytes",
                           what, wp_str_shown(wp_str_from(file->path), shown),
                           WP_BINDING_PATH_MAX);
     }
     if (brought->n == WP_BROUGHT_FILES_MAX) {
         return wp_err_set(err, WP_INVALID_ARGUMENT,
-                          "%.300s: at most %d files in all expected", what,
+                          "%.160s: at most %d files in all expected", what,
                           WP_BROUGHT_FILES_MAX);
     }
     if (file->size > WP_BROUGHT_BYTES_MAX - brought->bytes) {
@@ -325,7 +325,7 @@ wp_brought_add_archive(struct wp_brought *brought, const char *local,
         status =
             wp_gunzip(rest, WP_BROUGHT_BYTES_MAX, &brought->region, &rest, err);
         if (status != WP_OK) {
-            return wp_err_wrap(err, "%.300s", local);
+            return wp_err_wrap(err, "%.160s", local);
         }
     }
     entry = wp_region_alloc(&brought->region, sizeof *entry);
@@ -347,7 +347,7 @@ wp_brought_add_archive(struct wp_brought *brought, const char *local,
         char shown[WP_STR_SHOWN_MAX];
 
         status = wp_err_set(err, WP_INVALID_ARGUMENT,
-                            "%.300s: %s expected, at '%s'", local, why,
+                            "%.160s: %s expected, at '%s'", local, why,
                             wp_str_shown(wp_str_from(entry->path), shown));
     }
     return status;

@@ -43,7 +43,7 @@ send_from(struct wp_sandbox_client *client, const struct wp_brought_file *file,
 
     if (fd < 0) {
         return wp_err_sys(err, WP_FAILED_PRECONDITION, errno,
-                          "cannot read %.300s", file->from);
+                          "cannot read %.160s", file->from);
     }
     while (status == WP_OK && sent < file->size &&
            !wp_sandbox_client_answered(client)) {
@@ -57,7 +57,7 @@ send_from(struct wp_sandbox_client *client, const struct wp_brought_file *file,
         }
         if (n <= 0) {
             status = wp_err_set(err, WP_ABORTED,
-                                "%.300s became shorter while it was read",
+                                "%.160s became shorter while it was read",
                                 file->from);
             break;
         }

@@ -60,6 +60,7 @@ __wrap_tmpfile(void)
 
 /* So much comes from every file, and is written to none; 0: all as it is. */
 static uint64_t endless;
+static bool no_disk; /* For the last of it. */
 
 size_t __real_fread(void *bytes, size_t size, size_t n, FILE *file);
 size_t __wrap_fread(void *bytes, size_t size, size_t n, FILE *file);
@@ -80,6 +81,10 @@ size_t __wrap_fwrite(const void *bytes, size_t size, size_t n, FILE *file);
 size_t
 __wrap_fwrite(const void *bytes, size_t size, size_t n, FILE *file)
 {
+    if (no_disk && endless == 0) {
+        errno = ENOSPC;
+        return 0;
+    }
     return endless > 0 ? n : __real_fwrite(bytes, size, n, file);
 }
 
@@ -93,6 +98,7 @@ set_up(void **state)
     no_room = 0;
     no_spool = false;
     endless = 0;
+    no_disk = false;
     return 0;
 }
 
@@ -480,6 +486,38 @@ test_endless_input(void **state)
     endless = WP_BROUGHT_BYTES_MAX;
     assert_int_equal(wp_brought_add(&brought, "-", "in", &err), WP_OK);
     assert_int_equal(brought.n, 1);
+    input("", 0);
+    endless = WP_BROUGHT_BYTES_MAX;
+    no_disk = true;
+    expect_refused(wp_brought_add(&brought, "-", "in", &err),
+                   "-: no space left on device");
+    no_disk = false;
+}
+
+/* A path that the system would take is taken, and no longer one. */
+static void
+test_longest_local_path(void **state)
+{
+    static char folder[4096];
+
+    (void)state;
+    assert_int_equal(mkdir("d", 0700), 0);
+    put("d/x", "text");
+    for (size_t i = 0; i < 4093 - 1; i++) {
+        folder[i] = i % 2 == 0 ? '.' : '/';
+    }
+    folder[4092] = 'd';
+    assert_int_equal(wp_brought_add(&brought, folder, "in", &err), WP_OK);
+    assert_int_equal(brought.n, 1);
+    assert_string_equal(brought.files[0].path, "in/x");
+    assert_int_equal(brought.files[0].size, 4);
+    folder[4092] = '/';
+    folder[4093] = 'd';
+    assert_int_equal(wp_brought_add(&brought, folder, "in", &err),
+                     WP_INVALID_ARGUMENT);
+    /* It is cut, so that the reason is read. */
+    assert_memory_equal(err.msg, folder, 160);
+    assert_string_equal(err.msg + 160, ": a path in it is too long");
 }
 
 /* --- Memory --- */
@@ -549,6 +587,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_standard_input, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_devices, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_endless_input, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_longest_local_path, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_memory, set_up, tear_down),
     };
 

@@ -226,6 +226,37 @@ test_failures(void **state)
     compare(transcript, &text, "failures");
 }
 
+static char *
+said(int argc, char **args, int *code)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    assert_non_null(out);
+    *code = wp_ctl_main(commands, argc, args, out, out);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+/* Who starts it may leave out even its name. */
+static void
+test_no_words_at_all(void **state)
+{
+    char *nameless[] = {NULL, (char[]){"fail"}, NULL};
+    char *wordless[] = {(char[]){"warmpoolctl"}, NULL};
+    int code;
+    int expected_code;
+    char *text = said(0, nameless, &code);
+    char *expected = said(1, wordless, &expected_code);
+
+    (void)state;
+    assert_string_equal(text, expected);
+    assert_int_equal(code, expected_code);
+    free(text);
+    free(expected);
+}
+
 int
 main(void)
 {
@@ -235,6 +266,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_command_lines),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_no_words_at_all),
     };
 
     for (size_t i = 0; i < WP_ARRAY_LEN(names); i++) {
