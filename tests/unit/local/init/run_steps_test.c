@@ -202,7 +202,8 @@ __wrap_write(int fd, const void *bytes, size_t len)
         return __real_write(fd, bytes, len);
     }
     if (fd == SCORE || fd == 0) {
-        LINE("write %d '%.*s'", fd, (int)len, (const char *)bytes);
+        LINE("write %d, %zu bytes '%.*s'", fd, len, (int)len,
+             (const char *)bytes);
     } else {
         assert_int_equal(len, sizeof error);
         memcpy(&error, bytes, sizeof error);
@@ -416,6 +417,7 @@ watches_what_it_started(void **state)
         int nth;
     } calls[] = {
         {"pipe", 1}, {"pipe", 2}, {"fork", 1}, {"watch", 1}, {"score", 1}};
+    static char longest[400];
     static const ssize_t parts[] = {0, -1, 1, sizeof(int)};
 
     (void)state;
@@ -443,6 +445,12 @@ watches_what_it_started(void **state)
     }
     begin("any descriptor");
     rig.null_fd = 0;
+    start(&init.command);
+    begin("a long name");
+    memset(longest, 'n', sizeof longest - 1);
+    rig.report = ENOENT;
+    rig.reported = sizeof(int);
+    init.command.argv = (char *[]){longest, NULL};
     start(&init.command);
     journal_compare(WP_TEST_GOLDEN "/run_parent.txt");
 }
