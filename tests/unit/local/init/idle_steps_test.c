@@ -44,6 +44,8 @@ struct dirent *__wrap_readdir(DIR *dir);
 int __wrap_closedir(DIR *dir);
 FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
+int __real_fclose(FILE *file);
+int __wrap_fclose(FILE *file);
 long __wrap_sysconf(int what);
 int __real_clock_gettime(clockid_t clock, struct timespec *out);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
@@ -72,6 +74,7 @@ int
 __wrap_closedir(DIR *dir)
 {
     assert_ptr_equal(dir, &rig);
+    LINE("  closes the list");
     return 0;
 }
 
@@ -89,6 +92,15 @@ __wrap_fopen(const char *path, const char *mode)
     }
     (void)snprintf(copy, sizeof copy, "%s", rig.texts[rig.at - 1]);
     return fmemopen(copy, strlen(copy), "r");
+}
+
+int
+__wrap_fclose(FILE *file)
+{
+    if (rig.on) {
+        LINE("  closes it");
+    }
+    return __real_fclose(file);
 }
 
 long
