@@ -8,9 +8,10 @@
 #include "k8s/objects/json.h"
 #include "k8s/objects/names.h"
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 
 /* So that a wall clock that is set is noticed. */
-#define LOOK_AGAIN_MAX_NS (3600 * WP_NS_PER_S)
+#define LOOK_AGAIN_MAX_MS INT64_C(3600000)
 
 /* Written by a webhook that upstream gives as an example, and by its SDKs. */
 #define ANNOTATION_WEBHOOK "agents.x-k8s.io/webhook-first-observed-at"
@@ -98,12 +99,9 @@ next_look_ns(const struct wp_claim_reconcile *reconcile)
     if (ends_ms != INT64_MAX && !reconcile->outcome.expired) {
         int64_t left_ms =
             ends_ms - wp_claim_reconcile_wall_ns(reconcile) / WP_NS_PER_MS;
-        int64_t left_ns = left_ms <= 0 ? 0
-                          : left_ms < LOOK_AGAIN_MAX_NS / WP_NS_PER_MS
-                              ? left_ms * WP_NS_PER_MS
-                              : LOOK_AGAIN_MAX_NS;
 
-        after = left_ns < after ? left_ns : after;
+        left_ms = wp_min_i64(wp_max_i64(left_ms, 0), LOOK_AGAIN_MAX_MS);
+        after = wp_min_i64(left_ms * WP_NS_PER_MS, after);
     }
     return after;
 }
