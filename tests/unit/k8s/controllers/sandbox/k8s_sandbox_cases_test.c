@@ -251,6 +251,24 @@ several_are_odd(void **state)
         shows();
         sandbox_rig_fini(&rig);
     }
+    say("# what was said of a claim is not said of a Pod");
+    begin(WP_KIND_POD, &pods[0], NAMED("s"), CLAIMS);
+    wp_recorder_plan(rig.api,
+                     &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                 .kind = WP_KIND_VOLUME_CLAIM,
+                                                 .status = WP_UNKNOWN_OUTCOME,
+                                                 .code = 500,
+                                                 .message = "boom",
+                                                 .effect = true});
+    wp_recorder_plan(rig.api,
+                     &(struct wp_recorder_fault){.verb = WP_VERB_POST,
+                                                 .kind = WP_KIND_POD,
+                                                 .status = WP_UNKNOWN_OUTCOME});
+    wp_sandbox_controller_ops.activate(rig.controller);
+    sandbox_rig_settle(&rig);
+    sandbox_rig_pass(&rig, 1000);
+    shows();
+    sandbox_rig_fini(&rig);
     journal_compare(WP_TEST_FOLDER "/k8s_sandbox_cases_odd.txt");
 }
 

@@ -373,6 +373,9 @@ many_are_not_too_many(void **state)
                        i, i);
         put(WP_KIND_POD, text);
     }
+    put(WP_KIND_POD,
+        CHILD("a", OWNED ",'deletionTimestamp':'2026-01-01T00:00:00Z',"
+                         "'finalizers':['a/b']"));
     sandbox_journal_from(0);
     wp_sandbox_controller_ops.activate(rig.controller);
     sandbox_rig_settle(&rig);

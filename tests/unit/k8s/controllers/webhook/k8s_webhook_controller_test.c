@@ -625,6 +625,52 @@ it_ends_in_the_middle(void **state)
     }
 }
 
+static bool cannot_make;
+
+enum wp_status __wrap_wp_certificate_make(struct wp_certificate *out,
+                                          const char *const *names,
+                                          size_t n_names, int64_t now_s,
+                                          struct wp_err *err);
+enum wp_status __real_wp_certificate_make(struct wp_certificate *out,
+                                          const char *const *names,
+                                          size_t n_names, int64_t now_s,
+                                          struct wp_err *err);
+
+enum wp_status
+__wrap_wp_certificate_make(struct wp_certificate *out, const char *const *names,
+                           size_t n_names, int64_t now_s, struct wp_err *err)
+{
+    if (cannot_make) {
+        return wp_err_set(err, WP_INTERNAL, "no luck");
+    }
+    return __real_wp_certificate_make(out, names, n_names, now_s, err);
+}
+
+/* One that cannot be made is an error, and nothing is written or shown; the
+ * next round makes it. */
+static void
+none_can_be_made(void **state)
+{
+    struct world world;
+
+    (void)state;
+    set_up(&world, NULL, true);
+    cannot_make = true;
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(
+            turn(&world),
+            "ERROR no certificate for the webhook error=\"no luck\"\n");
+        assert_int_equal(writes(&world, WP_KIND_SECRET), 0);
+        assert_int_equal(world.uses, 0);
+        assert_int_equal(resting(&world), A_ROUND);
+    }
+    cannot_make = false;
+    (void)turn(&world);
+    assert_int_equal(writes(&world, WP_KIND_SECRET), 1);
+    assert_int_equal(world.uses, 1);
+    tear_down(&world);
+}
+
 int
 main(void)
 {
@@ -637,6 +683,7 @@ main(void)
         cmocka_unit_test(a_url_takes_the_services_place),
         cmocka_unit_test(what_fails_is_told_once),
         cmocka_unit_test(another_leader_was_faster),
+        cmocka_unit_test(none_can_be_made),
         cmocka_unit_test(a_round_outlives_the_lead),
         cmocka_unit_test(it_ends_in_the_middle),
     };
