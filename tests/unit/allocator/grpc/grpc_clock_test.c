@@ -404,6 +404,8 @@ test_a_call_that_is_traced(void **state)
     assert_null(span.served);
     assert_string_equal(span.claim, "");
     assert_false(wp_tracer_take(tracer, &span));
+    assert_int_equal(server->threads[0].in_flight, 0);
+    assert_false(event_pending(&call->timer, EV_TIMEOUT, NULL));
     wp_tracer_destroy(tracer);
 }
 

@@ -491,6 +491,23 @@ test_turns_of_many_leases(void **state)
     journal_compare(WP_TEST_GOLDEN "/stream_turns.txt");
 }
 
+/* The longest id that a stream may have, and the last number there is. */
+static void
+test_the_longest_id_of_a_claim(void **state)
+{
+    static struct wp_claim_stream stream;
+    char id[WP_CLAIM_ID_MAX + 1];
+    char expected[WP_CLAIM_ID_MAX + 1];
+
+    (void)state;
+    memset(stream.id, 's', WP_STREAM_ID_MAX);
+    wp_stream_claim_id(&stream, UINT64_MAX, id);
+    (void)snprintf(expected, sizeof expected, "%s/18446744073709551615",
+                   stream.id);
+    assert_string_equal(id, expected);
+    assert_int_equal(strlen(id), WP_STREAM_ID_MAX + 21);
+}
+
 #define STREAM_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -501,6 +518,7 @@ main(void)
         STREAM_TEST(test_what_a_client_keeps_and_what_it_has_lost),
         STREAM_TEST(test_refusals_and_the_end),
         STREAM_TEST(test_turns_of_many_leases),
+        cmocka_unit_test(test_the_longest_id_of_a_claim),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
