@@ -229,7 +229,7 @@ assert_rest_is_zero(const struct wp_claim *claim)
 WRAP(enum wp_status, wp_pools_claim, struct wp_pools *pools,
      struct wp_claim *claim)
 {
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     rig_say("claim '%.*s' of '%.*s' from %.*s/%.*s lasting=%d ttl=%lld "
             "wait=%lld after=%u ahead=%d binding=%llx -> %s",
             (int)claim->claim_id.len, claim->claim_id.ptr,
@@ -252,7 +252,7 @@ WRAP(enum wp_status, wp_pools_claim, struct wp_pools *pools,
 
 WRAP(bool, wp_pools_cancel, struct wp_pools *pools, struct wp_claim *claim)
 {
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     rig_say("cancel '%.*s' -> %d", (int)claim->claim_id.len,
             claim->claim_id.ptr, rig.cancels);
     return rig.cancels;
@@ -260,20 +260,20 @@ WRAP(bool, wp_pools_cancel, struct wp_pools *pools, struct wp_claim *claim)
 
 WRAP(void, wp_pools_undo, struct wp_pools *pools, const struct wp_claim *claim)
 {
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     rig_say("undo '%.*s'", (int)claim->claim_id.len, claim->claim_id.ptr);
 }
 
 WRAP(void, wp_pools_end, struct wp_pools *pools, struct wp_slot_ref ref)
 {
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     rig_say("end slot %u.%u", ref.index, ref.generation);
 }
 
 WRAP(enum wp_status, wp_pools_release, struct wp_pools *pools,
      struct wp_lease_change *change)
 {
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     rig_say("release by token %02x%02x..%02x of '%.*s' -> %s", change->token[0],
             change->token[1], change->token[WP_TOKEN_LEN - 1],
             (int)change->tenant.len, change->tenant.ptr,
@@ -289,7 +289,7 @@ WRAP(enum wp_status, wp_pools_bind, struct wp_pools *pools,
 {
     const struct wp_binding *binding = bind->binding;
 
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     rig_say("bind '%.*s' by %llx -> %s", (int)bind->claim->claim_id.len,
             bind->claim->claim_id.ptr, (unsigned long long)binding->fingerprint,
             wp_status_name(rig.bind_status));
@@ -305,7 +305,7 @@ WRAP(enum wp_status, wp_pools_bind, struct wp_pools *pools,
 WRAP(enum wp_status, wp_pools_may_bind, struct wp_pools *pools,
      struct wp_str pool_namespace, struct wp_str pool, struct wp_err *err)
 {
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     rig_say("may bind in %.*s/%.*s -> %s", (int)pool_namespace.len,
             pool_namespace.ptr, (int)pool.len, pool.ptr,
             wp_status_name(rig.may_bind_status));
@@ -317,7 +317,7 @@ WRAP(enum wp_status, wp_pools_may_bind, struct wp_pools *pools,
 WRAP(uint64_t, wp_pools_fingerprint, const struct wp_pools *pools,
      struct wp_str bytes)
 {
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     rig_say("fingerprint of %zu bytes", bytes.len);
     return 0xf00d;
 }
@@ -325,7 +325,7 @@ WRAP(uint64_t, wp_pools_fingerprint, const struct wp_pools *pools,
 WRAP(enum wp_status, wp_pools_get, struct wp_pools *pools, struct wp_str tenant,
      struct wp_str claim_id, struct wp_claim_info *out)
 {
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     rig_say("get '%.*s' of '%.*s' -> %s", (int)claim_id.len, claim_id.ptr,
             (int)tenant.len, tenant.ptr,
             rig.info == NULL    ? "none"
@@ -341,14 +341,14 @@ WRAP(enum wp_status, wp_pools_get, struct wp_pools *pools, struct wp_str tenant,
 
 WRAP(uint32_t, wp_pools_count, const struct wp_pools *pools)
 {
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     return rig.n_pools;
 }
 
 WRAP(void, wp_pools_stats, struct wp_pools *pools, uint32_t index,
      struct wp_pool_stats *out)
 {
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     rig_say("stats %u", index);
     *out = rig.pools[index];
 }
@@ -356,7 +356,7 @@ WRAP(void, wp_pools_stats, struct wp_pools *pools, uint32_t index,
 WRAP(uint32_t, wp_pools_index, const struct wp_pools *pools,
      struct wp_str pool_namespace, struct wp_str name)
 {
-    (void)pools;
+    assert_ptr_equal(pools, RIG_THE_POOLS);
     rig_say("index of %.*s/%.*s", (int)pool_namespace.len, pool_namespace.ptr,
             (int)name.len, name.ptr);
     for (uint32_t i = 0; i < rig.n_pools; i++) {

@@ -66,6 +66,8 @@ struct rig {
 };
 
 extern struct rig rig;
+/* What the routes are to be given as the pools. */
+#define RIG_THE_POOLS ((struct wp_pools *)(void *)&rig)
 
 /* Zeroes all; memory does not lack, nothing is there. */
 int rig_begin(void **state);

@@ -45,6 +45,7 @@ begin(void **state)
 {
     (void)rig_begin(state);
     config = (struct wp_sessions_config){
+        .pools = RIG_THE_POOLS,
         .loop = (struct wp_loop *)(void *)&rig,
         .pool = "things/python",
         .ttl_ns = 3600 * WP_NS_PER_S,

@@ -61,6 +61,7 @@ begin(void **state)
 {
     (void)rig_begin(state);
     config = (struct wp_triggers_config){
+        .pools = RIG_THE_POOLS,
         .loop = (struct wp_loop *)(void *)&rig,
         .template_name = "things/worker",
         .secret = "",
