@@ -302,6 +302,7 @@ open_file(enum wp_lease_sqlite_sync level)
     } else {
         journal(" '%s' %d pages of %" PRId64, wp_lease_db_path(db),
                 (int)wp_lease_db_wal_pages(db), db->page_bytes);
+        journal("%s", db->places.n_moves != 0 ? " moves" : "");
     }
     journal_line();
 }
@@ -591,6 +592,17 @@ test_no_call_of_opening_may_fail(void **state)
     journal_compare(WP_TEST_GOLDEN "/opening_fails.txt");
 }
 
+/* Steps of a layout that were begun are taken back before the file is closed. */
+static void
+test_a_layout_is_all_or_nothing(void **state)
+{
+    (void)state;
+    calls.countdown = 9; /* The second table. */
+    open_file(WP_LEASE_SQLITE_NORMAL);
+    assert_null(db);
+    journal_compare(WP_TEST_GOLDEN "/layout_fails.txt");
+}
+
 /* What people can do depends on why it cannot be opened. */
 static void
 test_why_it_cannot_be_opened(void **state)
@@ -787,6 +799,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_all_that_it_is_asked, set_up),
         cmocka_unit_test_setup(test_no_call_of_opening_may_fail, set_up),
+        cmocka_unit_test_setup(test_a_layout_is_all_or_nothing, set_up),
         cmocka_unit_test_setup(test_why_it_cannot_be_opened, set_up),
         cmocka_unit_test_setup(test_what_is_wrong_with_its_pages, set_up),
         cmocka_unit_test_setup(test_each_call_fails_once, set_up),
