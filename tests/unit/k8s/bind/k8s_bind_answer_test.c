@@ -59,6 +59,8 @@ what_it_says(void **state)
         {"HTTP/1.1 409 X\r\nTransfer-Encoding: chunked\r\n\r\n"
          "6\r\n{\"erro\r\n8\r\nr\":\"no\"}\r\n0\r\n\r\n",
          WP_FAILED_PRECONDITION, true, "binding: no"},
+        {"HTTP/1.1 409 X\r\nContent-Length: 15\r\n\r\n{\"error\":\"~ \x7f\"}",
+         WP_FAILED_PRECONDITION, true, "binding: ~ ?"},
         {"HTTP/1.1 422 X\r\nContent-Length: 3\r\n\r\nno!",
          WP_FAILED_PRECONDITION, true, NOT_ALL},
         {"HTTP/1.1 409 X\r\nContent-Length: 14\r\n\r\n{\"error\":[\"a\"]}",
