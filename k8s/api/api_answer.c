@@ -16,12 +16,10 @@ static const struct {
     {503, WP_UNAVAILABLE},
 };
 
+/* Of one that is no 2xx. */
 static enum wp_status
 status_of(int code, const char *reason)
 {
-    if (code >= 200 && code < 300) {
-        return WP_OK;
-    }
     if (code == 409 && strcmp(reason, "AlreadyExists") == 0) {
         return WP_ALREADY_EXISTS;
     }
