@@ -260,7 +260,7 @@ journal_tree(const char *below)
         char content[64] = "";
         struct stat st;
 
-        (void)snprintf(whole, sizeof whole, "%s/%s", below, paths[i]);
+        (void)snprintf(whole, sizeof whole, "%.299s/%.399s", below, paths[i]);
         assert_int_equal(lstat(whole, &st), 0);
         if (S_ISLNK(st.st_mode)) {
             assert_true(readlink(whole, content, sizeof content - 1) >= 0);
