@@ -24,9 +24,9 @@
 
 extern char **environ;
 
-static char dir[64];
-static char bound[80];
-static char workspace[80];
+static char dir[256];
+static char bound[300];
+static char workspace[300];
 static uint8_t parcel[1 << 17];
 static size_t parcel_len;
 static struct wp_bind_command command;
@@ -164,7 +164,7 @@ static int
 set_up(void **state)
 {
     (void)state;
-    temp_dir_make(dir, sizeof dir);
+    temp_dir_make_fast(dir, sizeof dir);
     (void)snprintf(bound, sizeof bound, "%s/bound", dir);
     (void)snprintf(workspace, sizeof workspace, "%s/work", dir);
     assert_int_equal(mkdir(bound, 0700), 0);
@@ -220,7 +220,7 @@ take(void)
 static const char *
 at(const char *base, const char *name)
 {
-    static char path[400];
+    static char path[700];
 
     (void)snprintf(path, sizeof path, "%s/%s", base, name);
     return path;
@@ -245,7 +245,7 @@ expect_file(const char *base, const char *name, const char *content, size_t len,
 static const char *
 secret(const char *name)
 {
-    static char path[400];
+    static char path[700];
 
     (void)snprintf(path, sizeof path, "%s/secrets/%s", bound, name);
     return path;
@@ -284,7 +284,7 @@ test_all(void **state)
 {
     static const char env[] = "A=1\0TOKEN=s\0B=two\nlines";
     struct stat st;
-    char cwd[100];
+    char cwd[400];
 
     (void)state;
     put(WP_PARCEL_ENV, 0, "A", "1");
@@ -365,7 +365,7 @@ test_nothing_to_start(void **state)
 static void
 test_identity(void **state)
 {
-    char message[160];
+    char message[400];
     int n;
 
     (void)state;
@@ -396,7 +396,7 @@ test_identity(void **state)
 static void
 test_links(void **state)
 {
-    char outside[80];
+    char outside[300];
     char message[200];
 
     (void)state;
