@@ -48,6 +48,7 @@ static unsigned wants_write; /* A bit for each connection. */
 static unsigned allowed;
 static unsigned ready; /* A bit for each that epoll tells of. */
 static int epoll_errno;
+static int zero_errno; /* Where a call gives or takes nothing. */
 
 int __wrap_wp_h2_connect_target(const char *target, struct wp_err *err);
 bool __wrap_wp_h2_session_start(struct wp_h2_conn *conn);
@@ -172,7 +173,7 @@ as_call(ssize_t n)
         return -1;
     }
     if (n == 0) {
-        errno = EPROTO; /* Whatever it was before: nobody asks. */
+        errno = zero_errno; /* Whatever it was before: nobody asks. */
     }
     return n;
 }
@@ -454,6 +455,7 @@ begin(void **state)
     wants_read = true;
     wants_write = allowed = ready = 0;
     epoll_errno = 0;
+    zero_errno = EAGAIN;
     journal_drop();
     return 0;
 }
@@ -688,9 +690,10 @@ what_is_queued_is_sent(void **state)
     static const ssize_t all[] = {1 << 20, 1 << 20, 1 << 20, LAST};
     static const ssize_t part[] = {4, LAST};
     static const ssize_t slow[] = {4, -EAGAIN, LAST};
+    static const ssize_t none[] = {0, 4, 0, 1 << 20, LAST};
     static const ssize_t *const scripts[][2] = {
-        {NULL, all}, {one, all}, {many, all},
-        {edge, all}, {bad, all}, {one, slow},
+        {NULL, all}, {one, all},  {many, all}, {edge, all},
+        {bad, all},  {one, slow}, {one, none},
     };
 
     (void)state;
@@ -759,6 +762,7 @@ a_send_that_fails_ends_it(void **state)
     frames = one;
     outgoing = pipe_gone;
     incoming = closed;
+    zero_errno = EPROTO;
     turn(0);
     golden("send_failures");
 }
