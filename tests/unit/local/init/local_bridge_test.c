@@ -445,6 +445,78 @@ test_refused(void **state)
     rig_stop(&rig);
 }
 
+/* So many more of these calls, and then one that fails; 0: all go well. */
+static _Atomic(int) fails_at;
+
+int __real_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int
+__wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
+{
+    if (fails_at > 0 && --fails_at == 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return __real_epoll_ctl(epoll, what, fd, event);
+}
+
+/* Sends a byte and waits for its reply; false: the connection has ended. */
+static bool
+ask_once(struct rig *rig)
+{
+    int outer = connect_outer(rig);
+    struct pollfd polls[] = {{.fd = outer, .events = POLLIN},
+                             {.fd = rig->inner_listen, .events = POLLIN},
+                             {.fd = -1, .events = POLLIN}};
+    char byte = 'q';
+    ssize_t n;
+
+    (void)send(outer, &byte, 1, MSG_NOSIGNAL);
+    for (;;) {
+        assert_true(poll(polls, 3, PATIENCE_MS) > 0);
+        if (polls[0].revents != 0) {
+            break;
+        }
+        if (polls[1].revents != 0) {
+            assert_int_equal(polls[2].fd, -1);
+            polls[2].fd = accept_inner(rig);
+        } else if (recv(polls[2].fd, &byte, 1, 0) == 1) {
+            assert_int_equal(byte, 'q');
+            byte = 'a';
+            (void)send(polls[2].fd, &byte, 1, MSG_NOSIGNAL);
+        } else {
+            (void)close(polls[2].fd); /* And the client's end follows. */
+            polls[2].fd = -1;
+        }
+    }
+    n = recv(outer, &byte, 1, 0);
+    assert_true(n != 1 || byte == 'a');
+    (void)close(outer);
+    if (polls[2].fd >= 0) {
+        (void)close(polls[2].fd);
+    }
+    return n == 1;
+}
+
+/* What cannot be watched ends at once: its client does not wait for ever. */
+static void
+test_what_cannot_be_watched(void **state)
+{
+    bool whole = false;
+
+    (void)state;
+    for (int nth = 1; !whole; nth++) {
+        struct rig rig;
+
+        assert_true(nth < 50);
+        rig_start(&rig, 4, true);
+        fails_at = nth;
+        whole = ask_once(&rig) && fails_at > 0;
+        fails_at = 0;
+        rig_stop(&rig);
+    }
+}
+
 /* A program that listens on "localhost" may have chosen ::1 alone. */
 static void
 test_other_family(void **state)
@@ -734,6 +806,7 @@ main(void)
         cmocka_unit_test(test_closed_bridge),
         cmocka_unit_test(test_most_accepts_in_a_turn),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_what_cannot_be_watched),
         cmocka_unit_test(test_other_family),
         cmocka_unit_test(test_leaves_while_connecting),
         cmocka_unit_test(test_ends_with_its_bridge),
