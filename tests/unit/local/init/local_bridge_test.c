@@ -491,6 +491,10 @@ ask_once(struct rig *rig)
     }
     n = recv(outer, &byte, 1, 0);
     assert_true(n != 1 || byte == 'a');
+    if (n == 1 && fails_at == 0) {
+        expect_eof(outer); /* It failed behind the reply. */
+        n = 0;
+    }
     (void)close(outer);
     if (polls[2].fd >= 0) {
         (void)close(polls[2].fd);
@@ -511,7 +515,7 @@ test_what_cannot_be_watched(void **state)
         assert_true(nth < 50);
         rig_start(&rig, 4, true);
         fails_at = nth;
-        whole = ask_once(&rig) && fails_at > 0;
+        whole = ask_once(&rig);
         fails_at = 0;
         rig_stop(&rig);
     }
