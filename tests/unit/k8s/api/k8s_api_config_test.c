@@ -639,6 +639,16 @@ long_servers(void **state)
     }
 }
 
+/* Of a long one the beginning. */
+static bool
+says_path(const struct wp_err *err, const char *path)
+{
+    char shown[121];
+
+    (void)snprintf(shown, sizeof shown, "%.120s", path);
+    return strstr(err->msg, shown) != NULL;
+}
+
 /* From a file: relative paths are the file's; a missing and a huge one are
  * refused by name, and nothing of it stays in memory that was freed. */
 static void
@@ -655,7 +665,7 @@ files(void **state)
     (void)snprintf(path, sizeof path, "%s/config", dir);
     assert_int_equal(wp_api_config_read(&config, path, NULL, &err),
                      WP_NOT_FOUND);
-    assert_non_null(strstr(err.msg, path));
+    assert_true(says_path(&err, path));
     write_file(dir, "config",
                HEAD CLUSTERS("    certificate-authority: ca.crt\n") USERS(""));
     assert_int_equal(wp_api_config_read(&config, path, NULL, &err), WP_OK);
@@ -701,7 +711,7 @@ in_pod(void **state)
     assert_int_equal(setenv("KUBERNETES_SERVICE_PORT", "443", 1), 0);
     assert_int_equal(wp_api_config_in_cluster(&config, dir, &err),
                      WP_FAILED_PRECONDITION);
-    assert_non_null(strstr(err.msg, dir));
+    assert_true(says_path(&err, dir));
     write_file(dir, "token", "abc");
     write_file(dir, "ca.crt", "-----BEGIN CERTIFICATE-----\n");
     assert_int_equal(wp_api_config_in_cluster(&config, dir, &err), WP_OK);

@@ -348,6 +348,7 @@ is_what_others_expect(void **state)
     for (int i = 0; i < 40; i++) {
         static unsigned char before[20];
         const ASN1_INTEGER *serial;
+        char name[64];
         BIO *bio;
         X509 *cert;
 
@@ -365,6 +366,13 @@ is_what_others_expect(void **state)
                (size_t)ASN1_STRING_length(serial));
         assert_int_equal(X509_get_version(cert), X509_VERSION_3);
         assert_int_equal(X509_check_ca(cert), 0);
+        assert_int_equal(X509_check_ip_asc(cert, "127.0.0.1", 0), 1);
+        assert_int_equal(X509_check_ip_asc(cert, "::1", 0), 1);
+        assert_int_equal(X509_NAME_get_text_by_NID(X509_get_subject_name(cert),
+                                                   NID_commonName, name,
+                                                   sizeof name),
+                         16);
+        assert_string_equal(name, "warmpool webhook");
         assert_int_equal(X509_get_key_usage(cert), KU_DIGITAL_SIGNATURE);
         assert_int_equal(X509_get_extended_key_usage(cert), XKU_SSL_SERVER);
         assert_int_equal(X509_get_ext_count(cert), 4);
