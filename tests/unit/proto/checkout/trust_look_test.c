@@ -223,12 +223,13 @@ test_what_leaves_the_tree_is_astray(void **state)
         const char *path;
         enum wp_trust_state state;
     } cases[] = {
-        {"a/f", WP_TRUST_FILE},       {"up", WP_TRUST_ASTRAY},
-        {"a/up", WP_TRUST_FILE},      {"a/out", WP_TRUST_ASTRAY},
-        {"a/b/out", WP_TRUST_ASTRAY}, {"a/b/in", WP_TRUST_FILE},
-        {"empty", WP_TRUST_ASTRAY},   {"a/b", WP_TRUST_ABSENT},
-        {"a/f/x", WP_TRUST_ABSENT},   {"none", WP_TRUST_ABSENT},
-        {"slash", WP_TRUST_ASTRAY},
+        {"a/f", WP_TRUST_FILE},         {"up", WP_TRUST_ASTRAY},
+        {"a/up", WP_TRUST_FILE},        {"a/out", WP_TRUST_ASTRAY},
+        {"a/b/out", WP_TRUST_ASTRAY},   {"a/b/in", WP_TRUST_FILE},
+        {"empty", WP_TRUST_ASTRAY},     {"a/b", WP_TRUST_ABSENT},
+        {"a/f/x", WP_TRUST_ABSENT},     {"none", WP_TRUST_ABSENT},
+        {"slash", WP_TRUST_ASTRAY},     {"../f", WP_TRUST_ASTRAY},
+        {"a/../../f", WP_TRUST_ASTRAY},
     };
 
     (void)state;

@@ -262,6 +262,8 @@ test_a_body_on_its_way_is_bounded(void **state)
 {
     size_t up;
     size_t down;
+    size_t sent;
+    size_t received;
 
     (void)state;
     exchange_dial();
@@ -271,6 +273,8 @@ test_a_body_on_its_way_is_bounded(void **state)
                  "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n");
     exchange_forget(&exchange.client);
     exchange_forget(&exchange.server);
+    sent = exchange.sent;
+    received = exchange.received;
     exchange.server.held = exchange.client.held = true;
     up = fill(&exchange.client);
     assert_in_range(queued(exchange.upstream), WP_HTTP_BUFFER / 2 + 1,
@@ -283,6 +287,8 @@ test_a_body_on_its_way_is_bounded(void **state)
     exchange_settle();
     assert_int_equal(exchange.server.len, up);
     assert_int_equal(exchange.client.len, down);
+    assert_int_equal(exchange.sent - sent, up);
+    assert_int_equal(exchange.received - received, down);
 }
 
 /* ------------------------------------------------------- who does not come */
