@@ -410,7 +410,7 @@ test_the_token_proves_who_calls(void **state)
     (void)state;
     (void)snprintf(why, sizeof why,
                    "access_token_file %.120s: expected one word of 16 "
-                   "characters or more",
+                   "to 256 characters",
                    token_file);
     for (size_t i = 0; i < WP_ARRAY_LEN(bad); i++) {
         write_token(bad[i]);
