@@ -71,6 +71,7 @@ wp_http_buffer_add(struct wp_http_buffer *buffer, struct wp_str bytes,
     if (cap != buffer->cap) {
         ptr = realloc(buffer->ptr, cap);
         if (ptr == NULL) {
+            buffer->lacks = true;
             return false;
         }
         buffer->ptr = ptr;
@@ -87,7 +88,7 @@ void
 wp_http_buffer_fini(struct wp_http_buffer *buffer)
 {
     free(buffer->ptr);
-    *buffer = (struct wp_http_buffer){NULL, 0, 0};
+    *buffer = (struct wp_http_buffer){.ptr = NULL};
 }
 
 /* --- The end of a request. */

@@ -341,6 +341,9 @@ describe(struct wp_http_easy *easy, const struct wp_http_transfer *transfer,
     if (transfer->forbidden && !sent) {
         (void)snprintf(easy->message, sizeof easy->message, "%s",
                        WP_HTTP_FORBIDDEN);
+    } else if (transfer->in.lacks && !transfer->streaming) {
+        (void)snprintf(easy->message, sizeof easy->message,
+                       "no memory for the answer");
     } else if (transfer->stopped && !transfer->streaming) {
         (void)snprintf(easy->message, sizeof easy->message,
                        "the answer is longer than %d bytes",

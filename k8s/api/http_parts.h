@@ -38,6 +38,7 @@ struct wp_http_buffer {
     char *ptr;
     size_t len;
     size_t cap;
+    bool lacks; /* Memory did, not room. */
 };
 
 /* What requests and streams have in common. The owner fills the first part and

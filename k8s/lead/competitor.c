@@ -208,8 +208,12 @@ judge(struct wp_competitor *competitor, bool extensions, bool certain)
         !(extensions && competitor->config.pools)) {
         if (!competitor->accepted) {
             wp_log_info(
-                "agent-sandbox-controller is active without --extensions: "
-                "it makes the Pods, this one keeps the pools",
+                competitor->config.pools
+                    ? "agent-sandbox-controller is active without "
+                      "--extensions: it makes the Pods, this one keeps the "
+                      "pools"
+                    : "agent-sandbox-controller is active: nothing that it "
+                      "serves is served here",
                 wp_kv_str("namespace", ns),
                 wp_kv_str("holder", competitor->holder));
         }
