@@ -148,7 +148,7 @@ restore_field(json_t *object, const json_t *state,
 
     if (value != NULL && field->is_valid(value)) {
         (void)wp_json_set(wp_json_object_at(object, field->part), field->name,
-                          json_deep_copy(value));
+                          wp_json_deep_copy(value));
     }
 }
 
@@ -500,10 +500,10 @@ version_of(const char *api_version)
 static json_t *
 to_beta(const struct converter *converter, const json_t *object)
 {
-    json_t *made = json_deep_copy(object);
+    json_t *made = wp_json_deep_copy(object);
     json_t *state = json_object();
 
-    if (made == NULL || state == NULL) {
+    if (state == NULL) {
         wp_json_no_memory();
     }
     json_decref(take_state(made, converter->annotation));
@@ -519,13 +519,8 @@ to_beta(const struct converter *converter, const json_t *object)
 static json_t *
 to_alpha(const struct converter *converter, const json_t *object)
 {
-    json_t *made = json_deep_copy(object);
-    json_t *state;
-
-    if (made == NULL) {
-        wp_json_no_memory();
-    }
-    state = take_state(made, converter->annotation);
+    json_t *made = wp_json_deep_copy(object);
+    json_t *state = take_state(made, converter->annotation);
     converter->to_alpha(made, state);
     json_decref(state);
     return made;

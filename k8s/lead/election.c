@@ -217,10 +217,10 @@ set_metadata(const struct wp_election *e, json_t *metadata, bool empty)
 static json_t *
 body_of(struct wp_election *e, bool empty)
 {
-    json_t *body = e->lease != NULL ? json_deep_copy(e->lease) : json_object();
+    json_t *body =
+        e->lease != NULL ? wp_json_deep_copy(e->lease) : json_object();
     json_t *metadata;
 
-    WP_ASSERT(body != NULL);
     wp_json_set(body, "spec", spec_of(e, empty));
     metadata = wp_json_object_at(body, "metadata");
     set_metadata(e, metadata, empty);

@@ -77,6 +77,30 @@ wp_json_no_memory(void)
 }
 
 json_t *
+wp_json_copy(const json_t *json)
+{
+    json_t *copy = json_copy((json_t *)(uintptr_t)json);
+
+    if (json != NULL &&
+        (copy == NULL || json_object_size(copy) != json_object_size(json) ||
+         json_array_size(copy) != json_array_size(json))) {
+        wp_json_no_memory();
+    }
+    return copy;
+}
+
+json_t *
+wp_json_deep_copy(const json_t *json)
+{
+    json_t *copy = json_deep_copy(json);
+
+    if (json != NULL && copy == NULL) {
+        wp_json_no_memory();
+    }
+    return copy;
+}
+
+json_t *
 wp_json_set(json_t *json, const char *key, json_t *value)
 {
     WP_ASSERT(json_is_object(json));

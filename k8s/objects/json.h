@@ -25,6 +25,11 @@ json_t *wp_json_find(const json_t *list, const char *key, const char *text);
 /* Ends the process: a controller that cannot build a body of a few KiB cannot
  * go on. */
 WP_NORETURN void wp_json_no_memory(void);
+/* A copy, whole; the process ends when memory lacks. jansson's own json_copy
+ * leaves out members then. The deep one shares nothing with json, the other its
+ * members. NULL for NULL. New references. */
+json_t *wp_json_copy(const json_t *json);
+json_t *wp_json_deep_copy(const json_t *json);
 /* Sets a text, a number... under key. value is taken; NULL means that memory
  * lacked when it was made, as does no room here. Texts are UTF-8. Returns json,
  * for chains. */

@@ -215,12 +215,9 @@ uint64_t
 wp_json_hash(const json_t *json)
 {
     uint64_t hash;
-    json_t *copy = json_deep_copy(json);
+    json_t *copy = wp_json_deep_copy(json);
     char *text;
 
-    if (copy == NULL) {
-        wp_json_no_memory();
-    }
     clean_all(copy);
     text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     if (text == NULL) {

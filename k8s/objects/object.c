@@ -168,6 +168,19 @@ is_flat(const json_t *root)
     return true;
 }
 
+/* NULL when memory lacks for one of its members: jansson leaves that out. */
+static json_t *
+copy_of(json_t *object)
+{
+    json_t *copy = json_copy(object);
+
+    if (json_object_size(copy) != json_object_size(object)) {
+        json_decref(copy);
+        copy = NULL;
+    }
+    return copy;
+}
+
 /* Compact JSON without managedFields, which nobody here reads. */
 static char *
 dump_kept(const json_t *json)
@@ -180,8 +193,8 @@ dump_kept(const json_t *json)
         return json_dumps(root, JSON_COMPACT);
     }
     /* Copies of the two levels that change; the rest is shared. */
-    root = json_copy(root);
-    metadata = json_copy(metadata);
+    root = copy_of(root);
+    metadata = copy_of(metadata);
     (void)json_object_del(metadata, "managedFields");
     if (root == NULL || json_object_set_new(root, "metadata", metadata) != 0) {
         json_decref(root);

@@ -45,13 +45,10 @@ wp_pod_wait_for_port(json_t *pod_spec, uint16_t port)
         json_object_get(first, "readinessProbe") != NULL) {
         return;
     }
-    containers = json_copy(json_object_get(pod_spec, "containers"));
-    container = json_copy(json_array_get(containers, 0));
+    containers = wp_json_copy(json_object_get(pod_spec, "containers"));
+    container = wp_json_copy(json_array_get(containers, 0));
     probe = json_pack("{s:{s:i}, s:i}", "tcpSocket", "port", (int)port,
                       "periodSeconds", 1);
-    if (containers == NULL || container == NULL) {
-        wp_json_no_memory();
-    }
     (void)wp_json_set(container, "readinessProbe", probe);
     (void)json_array_set_new(containers, 0, container);
     (void)wp_json_set(pod_spec, "containers", containers);
@@ -87,8 +84,7 @@ pod_spec_of(const json_t *spec)
 {
     const json_t *found = wp_json_at(spec, "podTemplate", "spec", NULL);
 
-    return json_is_object(found) ? json_copy((json_t *)(uintptr_t)found)
-                                 : json_object();
+    return json_is_object(found) ? wp_json_copy(found) : json_object();
 }
 
 /* Takes pod_spec. */
@@ -120,12 +116,9 @@ template_blueprint_hash(const json_t *spec, const struct wp_template_view *view,
                         enum wp_tier tier)
 {
     json_t *shared = pod_spec_of(spec);
-    json_t *pod_spec = json_deep_copy(shared);
+    json_t *pod_spec = wp_json_deep_copy(shared);
 
     json_decref(shared);
-    if (pod_spec == NULL) {
-        wp_json_no_memory();
-    }
     wp_pod_apply_tier(pod_spec, tier);
     wp_pod_secure_defaults(pod_spec, wp_template_has_public_dns(view, tier));
     wp_pod_wait_for_port(pod_spec, view->serving_port);

@@ -87,7 +87,8 @@ pod_metadata_copy(const json_t *whole)
             maps[i]);
 
         (void)wp_json_set(copy, maps[i],
-                          json_is_object(map) ? json_copy(map) : json_object());
+                          json_is_object(map) ? wp_json_copy(map)
+                                              : json_object());
     }
     return copy;
 }
@@ -193,7 +194,7 @@ adopted_metadata(const struct wp_adoption *adoption,
 {
     const char *trace =
         wp_object_annotation(adoption->claim, WP_ANNOTATION_TRACE);
-    json_t *metadata = json_deep_copy(own);
+    json_t *metadata = wp_json_deep_copy(own);
     json_t *labels = wp_json_object_at(metadata, "labels");
     json_t *annotations = wp_json_object_at(metadata, "annotations");
 
@@ -272,7 +273,7 @@ wp_adoption_refresh(const struct wp_adoption *adoption,
         json_decref(whole);
         return WP_ALREADY_EXISTS;
     }
-    metadata = json_deep_copy(own);
+    metadata = wp_json_deep_copy(own);
     labels = wp_json_object_at(metadata, "labels");
     wp_claim_identity_set(labels, adoption->claim);
     (void)wp_json_set_text(labels, WP_LABEL_TEMPLATE_REF_HASH, template_hash);

@@ -85,7 +85,7 @@ take_in(struct look *look, const struct wp_object *sandbox)
         wp_object_target(sandbox, WP_HTTP_NORMAL);
     json_t *tree = wp_object_json(sandbox);
     json_t *owners =
-        json_copy(wp_json_at(tree, "metadata", "ownerReferences", NULL));
+        wp_json_copy(wp_json_at(tree, "metadata", "ownerReferences", NULL));
 
     if (owners == NULL) {
         owners = json_array();

@@ -46,8 +46,8 @@ wp_child_adoption(const json_t *child, const struct wp_object *sandbox,
                   const char *hash)
 {
     json_t *metadata = json_object();
-    json_t *owners =
-        json_deep_copy(wp_json_at(child, "metadata", "ownerReferences", NULL));
+    json_t *owners = wp_json_deep_copy(
+        wp_json_at(child, "metadata", "ownerReferences", NULL));
 
     if (!json_is_array(owners)) {
         json_decref(owners);

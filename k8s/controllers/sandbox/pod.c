@@ -225,8 +225,8 @@ set_propagated(json_t *annotations, const struct metadata_part *part,
 static json_t *
 build_spec(const struct wp_object *sandbox, const json_t *json)
 {
-    json_t *spec =
-        json_deep_copy(wp_json_at(json, "spec", "podTemplate", "spec", NULL));
+    json_t *spec = wp_json_deep_copy(
+        wp_json_at(json, "spec", "podTemplate", "spec", NULL));
     json_t *claims = wp_sandbox_volumes(sandbox, json);
     json_t *given;
     json_t *volumes;
@@ -262,7 +262,7 @@ wp_sandbox_pod_build(const struct wp_object *sandbox, const json_t *json,
     const struct wp_kind_info *info = wp_kind_info(WP_KIND_POD);
     json_t *labels = template_map(json, &part_labels);
     json_t *annotations = template_map(json, &part_annotations);
-    json_t *given = json_copy(annotations);
+    json_t *given = wp_json_copy(annotations);
     json_t *metadata = wp_child_metadata(sandbox, sandbox->name, hash);
     json_t *pod = json_object();
 

@@ -356,8 +356,8 @@ wp_sandbox_status_patch(const json_t *before, const json_t *after)
     json_t *value;
 
     /* jansson iterates objects as if it could change them. */
-    json_t *old = json_copy((json_t *)(uintptr_t)before);
-    json_t *new = json_copy((json_t *)(uintptr_t)after);
+    json_t *old = wp_json_copy(before);
+    json_t *new = wp_json_copy(after);
 
     json_object_foreach(new, key, value)
     {

@@ -10,7 +10,8 @@
 static json_t *
 status_copy(const struct wp_sandbox_reconcile *reconcile)
 {
-    json_t *status = json_deep_copy(json_object_get(reconcile->json, "status"));
+    json_t *status =
+        wp_json_deep_copy(json_object_get(reconcile->json, "status"));
 
     if (!json_is_object(status)) {
         json_decref(status);

@@ -25,7 +25,7 @@ same_text(const json_t *before, const json_t *after, const char *type,
 static json_t *
 without(const json_t *status, const char *field, const char *of_conditions)
 {
-    json_t *copy = json_deep_copy(status);
+    json_t *copy = wp_json_deep_copy(status);
     size_t i;
     json_t *condition;
 

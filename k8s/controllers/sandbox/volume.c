@@ -44,10 +44,10 @@ wp_sandbox_volume_build(const struct wp_object *sandbox, const json_t *json,
     const json_t *template = json_array_get(templates(json), index);
     json_t *metadata = wp_child_metadata(sandbox, name, hash);
     json_t *labels =
-        json_deep_copy(wp_json_at(template, "metadata", "labels", NULL));
-    json_t *annotations =
-        json_deep_copy(wp_json_at(template, "metadata", "annotations", NULL));
-    json_t *spec = json_deep_copy(wp_json_at(template, "spec", NULL));
+        wp_json_deep_copy(wp_json_at(template, "metadata", "labels", NULL));
+    json_t *annotations = wp_json_deep_copy(
+        wp_json_at(template, "metadata", "annotations", NULL));
+    json_t *spec = wp_json_deep_copy(wp_json_at(template, "spec", NULL));
     json_t *claim = json_object();
 
     if (json_is_object(labels)) {

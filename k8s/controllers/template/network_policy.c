@@ -227,7 +227,7 @@ tidy_rule(json_t *rule, const char *peers_key)
 static json_t *
 tidy_copy(const json_t *spec)
 {
-    json_t *copy = json_deep_copy(spec);
+    json_t *copy = wp_json_deep_copy(spec);
     size_t i;
     json_t *rule;
 

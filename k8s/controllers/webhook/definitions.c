@@ -51,10 +51,7 @@ wp_definition_patch(const json_t *definition, const json_t *client)
                     client))) {
         return NULL;
     }
-    wanted = json_deep_copy(client);
-    if (wanted == NULL) {
-        wp_json_no_memory();
-    }
+    wanted = wp_json_deep_copy(client);
     /* Of the two a definition has one. */
     (void)wp_json_set(
         wanted, json_object_get(client, "url") != NULL ? "service" : "url",

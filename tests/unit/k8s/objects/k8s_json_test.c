@@ -7,6 +7,10 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "k8s/objects/condition.h"
 #include "k8s/objects/json.h"
 #include "pool/base/clock.h"
@@ -53,6 +57,83 @@ building(void **state)
                         "{\"n\":1,\"t\":\"x\",\"gone\":null,\"there\":\"y\"}");
     free(text);
     json_decref(json);
+}
+
+static unsigned allocations; /* Until memory lacks, once. */
+
+static void *
+scarce(size_t size)
+{
+    return allocations > 0 && --allocations == 0 ? NULL : malloc(size);
+}
+
+/* In a process of its own, with the n-th allocation failing. False: it has a
+ * copy that is like json; else it has ended itself. */
+static bool
+lacks(json_t *(*copy)(const json_t *json), const json_t *json, unsigned n)
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        json_t *made;
+
+        (void)signal(SIGABRT, SIG_DFL);
+        (void)close(STDERR_FILENO);
+        allocations = n;
+        json_set_alloc_funcs(scarce, free);
+        made = copy(json);
+        _exit(!json_equal(made, json) ? 1 : allocations == 0 ? 2 : 0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFSIGNALED(status)) {
+        assert_int_equal(WTERMSIG(status), SIGABRT);
+        return true;
+    }
+    assert_int_equal(WEXITSTATUS(status), 0);
+    return false;
+}
+
+/* A copy is whole, or there is none: whichever of its allocations fails. */
+static void
+copies_are_whole(void **state)
+{
+    static const char *const texts[] = {
+        "{\"a\":{\"b\":[1,\"x\",{\"c\":null}],\"d\":true},\"e\":2.5,\"f\":"
+        "\"y\"}",
+        "[1,\"x\",{\"c\":null},[2,3,4,5,6,7,8,9,10,11,12,13]]",
+        "\"text\"",
+    };
+
+    (void)state;
+    assert_null(wp_json_copy(NULL));
+    assert_null(wp_json_deep_copy(NULL));
+    for (size_t i = 0; i < WP_ARRAY_LEN(texts); i++) {
+        json_t *json = parse(texts[i]);
+        json_t *flat = wp_json_copy(json);
+        json_t *deep = wp_json_deep_copy(json);
+        unsigned n = 1;
+
+        assert_true(json_equal(flat, json));
+        assert_true(json_equal(deep, json));
+        assert_true(json_object_get(flat, "a") == json_object_get(json, "a"));
+        assert_true(json_array_get(flat, 2) == json_array_get(json, 2));
+        assert_true(deep != json && (i != 0 || json_object_get(deep, "a") !=
+                                                   json_object_get(json, "a")));
+        while (lacks(wp_json_copy, json, n)) {
+            n++;
+        }
+        assert_true(n > 1);
+        n = 1;
+        while (lacks(wp_json_deep_copy, json, n)) {
+            n++;
+        }
+        assert_true(i == 2 || n > 10);
+        json_decref(flat);
+        json_decref(deep);
+        json_decref(json);
+    }
 }
 
 /* Values from date(1). */
@@ -295,6 +376,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reading),
         cmocka_unit_test(building),
+        cmocka_unit_test(copies_are_whole),
         cmocka_unit_test(times),
         cmocka_unit_test(times_are_written),
         cmocka_unit_test(hashes),

@@ -110,6 +110,52 @@ given_stays(void **state)
     json_decref(copy);
 }
 
+static unsigned allocations; /* Until jansson lacks memory, once. */
+
+static void *
+scarce(size_t size)
+{
+    return allocations > 0 && --allocations == 0 ? NULL : malloc(size);
+}
+
+/* An object is whole, or there is none: whichever of jansson's allocations
+ * fails. */
+static void
+no_member_is_lost(void **state)
+{
+    json_t *json = json_loads("{\"metadata\":{\"name\":\"x\",\"uid\":\"u\","
+                              "\"managedFields\":[]},\"spec\":{\"a\":1}}",
+                              0, NULL);
+    static const char whole[] = "{\"metadata\":{\"name\":\"x\",\"uid\":\"u\"},"
+                                "\"spec\":{\"a\":1}}";
+    unsigned refused = 0;
+    bool lacked = true;
+
+    (void)state;
+    json_set_alloc_funcs(scarce, free);
+    for (unsigned n = 1; lacked; n++) {
+        struct wp_err err = {.msg = ""};
+        struct wp_object *object;
+
+        allocations = n;
+        object = wp_object_create(WP_KIND_SERVICE, json, &err);
+        lacked = allocations == 0;
+        if (object == NULL) {
+            assert_int_equal(err.status, WP_RESOURCE_EXHAUSTED);
+            refused++;
+        } else if (!wp_str_is(object->text, whole)) {
+            /* When jansson's dump loses a key, what is left is no JSON. */
+            assert_null(
+                json_loadb(object->text.ptr, object->text.len, 0, NULL));
+        }
+        wp_object_unref(object);
+    }
+    json_set_alloc_funcs(malloc, free);
+    allocations = 0;
+    assert_true(refused > 6);
+    json_decref(json);
+}
+
 static void
 references(void **state)
 {
@@ -600,6 +646,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metadata),
         cmocka_unit_test(given_stays),
+        cmocka_unit_test(no_member_is_lost),
         cmocka_unit_test(references),
         cmocka_unit_test(sandbox),
         cmocka_unit_test(claim),
