@@ -134,7 +134,7 @@ test_heartbeats(void **state)
                peers[0].waiting == 12);
     assert_true(peers[0].keeper);
     assert_false(peers[0].leaves);
-    assert_true(redis_follower_count(&a, &a.peers_heard) >= 2);
+    WAIT_UNTIL(redis_follower_count(&a, &a.peers_heard) >= 2);
     wp_lease_redis_leave(b.redis);
     WAIT_UNTIL(wp_lease_redis_peers(a.redis, peers, 4) == 1 && peers[0].leaves);
     assert_true(peers[0].keeper);
