@@ -438,6 +438,7 @@ a_follower_asks_for_what_lingers(void **state)
     struct replica a;
     struct replica b;
     struct wp_rig_claim c;
+    uint32_t asked;
 
     (void)state;
     replica_open(&a, 0, 2, true);
@@ -450,6 +451,15 @@ a_follower_asks_for_what_lingers(void **state)
     assert_int_equal(replica_stats(&b).dying, 1);
     replica_settle(&a);
     replica_store.ports[1].n_feed = 0;
+    /* A store that is out of reach is asked at times, not all the time. */
+    replica_store.ports[1].fault = WP_UNAVAILABLE;
+    asked = replica_store.ports[1].commits;
+    for (int i = 0; i < 60; i++) {
+        wp_clock_manual_advance(&replica_clock, WP_NS_PER_S);
+        replica_settle(&b);
+    }
+    assert_int_equal(replica_store.ports[1].commits - asked, 6);
+    replica_store.ports[1].fault = WP_OK;
     for (int i = 0; i < 3; i++) {
         wp_clock_manual_advance(&replica_clock, 10 * WP_NS_PER_S);
         replica_settle(&b);

@@ -277,6 +277,50 @@ repeats_wait_no_longer_than_they_asked(void **state)
     wp_rig_fini(&rig);
 }
 
+static struct {
+    struct wp_rig rig;
+    struct wp_rig_claim c[2];
+    bool withdrawn;
+} together;
+
+static void
+withdraw_the_other(struct wp_claim *claim)
+{
+    (void)claim;
+    together.c[0].answers++;
+    together.withdrawn =
+        wp_pools_cancel(together.rig.pools, &together.c[1].claim);
+}
+
+/* Two whose wait ends at once: when the first is told, the other can be
+ * withdrawn no more, and is told, too. */
+static void
+repeats_that_end_together_are_all_told(void **state)
+{
+    struct wp_rig_claim first;
+
+    (void)state;
+    wp_rig_init(&together.rig, 16, 0, NULL);
+    wp_rig_claim_init(&first, "same", "", 0, 60 * S);
+    assert_int_equal(wp_rig_claim(&together.rig, &first), WP_PENDING);
+    for (int i = 0; i < 2; i++) {
+        wp_rig_claim_init(&together.c[i], "same", "", 0, 5 * S);
+        if (i == 0) {
+            together.c[i].claim.done = withdraw_the_other;
+        }
+        assert_int_equal(wp_rig_claim(&together.rig, &together.c[i]),
+                         WP_PENDING);
+    }
+    wp_rig_settle(&together.rig);
+    together.withdrawn = true;
+    wp_rig_advance(&together.rig, 5 * S);
+    assert_int_equal(together.c[0].answers, 1);
+    assert_false(together.withdrawn);
+    assert_int_equal(together.c[1].answers, 1);
+    assert_true(wp_pools_cancel(together.rig.pools, &first.claim));
+    wp_rig_fini(&together.rig);
+}
+
 static void
 draining_pool_refuses_and_empties(void **state)
 {
@@ -316,6 +360,7 @@ main(void)
         cmocka_unit_test(repeats_of_a_waiting_claim_share_its_sandbox),
         cmocka_unit_test(who_left_meanwhile_does_not_wait),
         cmocka_unit_test(repeats_wait_no_longer_than_they_asked),
+        cmocka_unit_test(repeats_that_end_together_are_all_told),
         cmocka_unit_test(draining_pool_refuses_and_empties),
     };
 

@@ -254,12 +254,28 @@ test_every_chunk_is_read_or_refused(void **state)
     }
 }
 
+/* Nothing is taken from behind a damage, even if it looks like a chunk. */
+static void
+test_a_chunk_within_a_damaged_one_is_none(void **state)
+{
+    static const uint64_t one[] = {0};
+    static const uint64_t chunk[] = {9, 0, 1, 0};
+    uint8_t bytes[256] = "WPH2";
+    size_t len = 4;
+
+    (void)state;
+    len += put_chunk(bytes + len, 9, 0, one, WP_ARRAY_LEN(one));
+    len += put_chunk(bytes + len, 8, 0, chunk, WP_ARRAY_LEN(chunk));
+    expect_loaded(bytes, len, "damaged", 0);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_record_is_read_or_refused),
         cmocka_unit_test(test_every_chunk_is_read_or_refused),
+        cmocka_unit_test(test_a_chunk_within_a_damaged_one_is_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
