@@ -196,10 +196,12 @@ dump_kept(const json_t *json)
     root = copy_of(root);
     metadata = copy_of(metadata);
     (void)json_object_del(metadata, "managedFields");
-    if (root == NULL || json_object_set_new(root, "metadata", metadata) != 0) {
+    if (root == NULL || json_object_set(root, "metadata", metadata) != 0) {
         json_decref(root);
+        json_decref(metadata);
         return NULL;
     }
+    json_decref(metadata);
     text = json_dumps(root, JSON_COMPACT);
     json_decref(root);
     return text;

@@ -265,7 +265,7 @@ test_a_chunk_within_a_damaged_one_is_none(void **state)
 
     (void)state;
     len += put_chunk(bytes + len, 9, 0, one, WP_ARRAY_LEN(one));
-    len += put_chunk(bytes + len, 8, 0, chunk, WP_ARRAY_LEN(chunk));
+    len += put_chunk(bytes + len, 2, 0, chunk, WP_ARRAY_LEN(chunk));
     expect_loaded(bytes, len, "damaged", 0);
 }
 
