@@ -48,9 +48,6 @@ static void WP_PRINTF(2, 3) add(struct text *text, const char *fmt, ...)
     va_list args;
     int n;
 
-    if (text->len + 1 >= text->cap) {
-        return;
-    }
     va_start(args, fmt);
     n = vsnprintf(text->out + text->len, text->cap - text->len, fmt, args);
     va_end(args);

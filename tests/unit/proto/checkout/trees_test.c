@@ -394,6 +394,34 @@ one_that_has_become_shorter_is_told(void **state)
     wp_bind_trees_drop(trees);
 }
 
+/* There is room for the longest of each, and the tenant is whole. */
+static void
+the_longest_of_each_is_taken(void **state)
+{
+    static char ref[WP_GIT_REF_MAX];
+    static char dir[WP_BINDING_PATH_MAX];
+    static char user[WP_BINDING_USER_MAX];
+    static char password[WP_BINDING_PASSWORD_MAX];
+    static char tenant[WP_TENANT_MAX + 1];
+    const struct wp_binding_repository one = {
+        .url = WP_STR("https://git.example/a"),
+        .ref = {memset(ref, 'r', sizeof ref), sizeof ref},
+        .dir = {memset(dir, 'd', sizeof dir), sizeof dir},
+        .user = {memset(user, 'u', sizeof user), sizeof user},
+        .password = {memset(password, 'p', sizeof password), sizeof password},
+    };
+    const struct wp_binding binding = {.repositories = &one,
+                                       .n_repositories = 1};
+    struct wp_bind_trees *trees;
+
+    (void)state;
+    memset(tenant, 't', WP_TENANT_MAX);
+    trees = wp_bind_trees_make(&binding, wp_str_from(tenant));
+    assert_non_null(trees);
+    assert_string_equal(wp_bind_trees_tenant(trees), tenant);
+    wp_bind_trees_drop(trees);
+}
+
 int
 main(void)
 {
@@ -401,6 +429,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         ONE(only_what_the_settings_allow_is_brought),
         ONE(folders_within_each_other_are_covered),
+        ONE(the_longest_of_each_is_taken),
         ONE(all_are_fetched),
         ONE(one_that_cannot_be_had_is_named),
         ONE(they_are_sent_one_behind_the_other),
