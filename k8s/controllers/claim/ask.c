@@ -188,9 +188,7 @@ static void
 copy_text(const char *text, char *out, size_t cap)
 {
     /* Kubernetes bounds them; what it would not let through names nothing. */
-    bool fits = wp_str_copy(wp_str_from(text), out, cap);
-
-    (void)fits;
+    (void)!wp_str_copy(wp_str_from(text), out, cap);
 }
 
 /* Can the core have a pool or a claim of these names? */

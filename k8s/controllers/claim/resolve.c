@@ -134,10 +134,8 @@ static void
 use_pool(struct wp_claim_reconcile *reconcile, const char *name)
 {
     /* Kubernetes bounds names; what is longer names nothing. */
-    bool fits =
-        wp_str_copy(wp_str_from(name), reconcile->pool, sizeof reconcile->pool);
-
-    (void)fits;
+    (void)!wp_str_copy(wp_str_from(name), reconcile->pool,
+                       sizeof reconcile->pool);
 }
 
 void

@@ -16,43 +16,11 @@
 #include "pool/binding.h"
 #include "pool/limits.h"
 #include "tests/support/k8s/object_text.h"
+#include "tests/support/base/lock_once.h"
 
 static struct wp_store *store;
 static struct wp_bindable *bindable;
 static unsigned version;
-static int held;       /* How often the lock is held. */
-static unsigned taken; /* How often it was. */
-static bool no_memory;
-
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *
-__wrap_calloc(size_t n, size_t size)
-{
-    return no_memory ? NULL : __real_calloc(n, size);
-}
-
-int __real_pthread_mutex_lock(pthread_mutex_t *lock);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
-int
-__wrap_pthread_mutex_lock(pthread_mutex_t *lock)
-{
-    assert_int_equal(held, 0);
-    held++;
-    taken++;
-    return __real_pthread_mutex_lock(lock);
-}
-
-int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
-int
-__wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
-{
-    assert_int_equal(held, 1);
-    held--;
-    return __real_pthread_mutex_unlock(lock);
-}
-
 static int
 set_up(void **state)
 {

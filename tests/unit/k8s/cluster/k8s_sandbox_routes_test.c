@@ -12,41 +12,7 @@
 
 #include "k8s/cluster/sandbox_routes.h"
 #include "k8s/objects/names.h"
-
-/* --- The lock is held while it is needed, and once --- */
-
-static int held;
-static unsigned taken; /* How often it was. */
-static bool no_memory;
-
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *
-__wrap_calloc(size_t n, size_t size)
-{
-    return no_memory ? NULL : __real_calloc(n, size);
-}
-
-int __real_pthread_mutex_lock(pthread_mutex_t *lock);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
-int
-__wrap_pthread_mutex_lock(pthread_mutex_t *lock)
-{
-    assert_int_equal(held, 0);
-    held++;
-    taken++;
-    return __real_pthread_mutex_lock(lock);
-}
-
-int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
-int
-__wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
-{
-    assert_int_equal(held, 1);
-    held--;
-    return __real_pthread_mutex_unlock(lock);
-}
+#include "tests/support/base/lock_once.h"
 
 static struct wp_store *store;
 static struct wp_sandbox_routes *routes;
