@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections import defaultdict
@@ -51,12 +52,28 @@ def executed(prefix, tree):
     return known, out
 
 
+def run(*command):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE,
+                          text=True).stdout.strip()
+
+
+def write_gcov(folder):
+    """A copy of gcov's library that meets no test's fakes (gcov_calls.c)."""
+    calls = os.path.join(HERE, "gcov_calls.c")
+    library = os.path.join(folder, "libgcov.a")
+    with open(calls, encoding="ascii") as source:
+        names = re.findall(r"^REAL\([^,]+, (\w+),", source.read(), re.MULTILINE)
+    run("objcopy", *(f"--redefine-sym={name}=wp_gcov_{name}" for name in names),
+        run("cc", "-print-file-name=libgcov.a"), library)
+    run("cc", "-O2", "-fPIC", "-c", calls, "-o", library + ".calls.o")
+    run("ar", "rs", library, library + ".calls.o")
+
+
 def write_compiler(folder):
     """One for tests that link the client library."""
-    os.makedirs(folder, exist_ok=True)
-    with open(os.open(os.path.join(folder, "cc"), os.O_WRONLY | os.O_CREAT,
-                      0o755), "w", encoding="ascii") as script:
-        script.write('#!/bin/sh\nexec /usr/bin/cc "$@" -lgcov\n')
+    with open(os.open(os.path.join(folder, "cc"), os.O_WRONLY | os.O_CREAT |
+                      os.O_TRUNC, 0o755), "w", encoding="ascii") as script:
+        script.write(f'#!/bin/sh\nexec /usr/bin/cc "$@" -L{folder} -lgcov\n')
 
 
 def cover(test, tree, bins):
@@ -107,16 +124,18 @@ def learn(path, tree, pattern, jobs):
     """{test: {seconds, lines}}, and {file: the lines that code begins on};
     each is run when it or the product changed, or when it failed.
     What was learnt is kept meanwhile, so that one may stop and go on."""
-    flush = path + ".flush.o"
-    subprocess.run(["cc", "-fPIC", "-c", os.path.join(HERE, "flush.c"), "-o",
-                    flush], check=True)
+    folder = path + ".bin"
+    flush = os.path.join(folder, "flush.o")
+    os.makedirs(folder, exist_ok=True)
+    run("cc", "-fPIC", "-c", os.path.join(HERE, "flush.c"), "-o", flush)
+    write_gcov(folder)
+    write_compiler(folder)
     build = configure(tree, "coverage", "-DWP_BUILD_BENCH=OFF",
                       "-DCMAKE_C_COMPILER_LAUNCHER=" +
                       os.path.join(HERE, "cover.sh"),
                       "-DCMAKE_EXE_LINKER_FLAGS="
-                      f"--coverage -Wl,--wrap=_exit {flush}",
-                      "-DCMAKE_SHARED_LINKER_FLAGS=--coverage")
-    write_compiler(path + ".bin")
+                      f"--coverage -Wl,--wrap=_exit {flush} -L{folder}",
+                      f"-DCMAKE_SHARED_LINKER_FLAGS=--coverage -L{folder}")
     os.environ["WP_COVER_ROOT"] = tree
     done = ninja(tree, build, [], jobs)
     if done.returncode != 0:
@@ -128,7 +147,7 @@ def learn(path, tree, pattern, jobs):
         missing = [t for t in tests if not is_learnt(kept, t, digests)]
         with ThreadPoolExecutor(workers) as pool:
             begun = {pool.submit(cover, test, tree,
-                                 path + ".bin"): test for test in missing}
+                                 folder): test for test in missing}
             for at, done in enumerate(as_completed(begun)):
                 name = begun[done].name
                 print(f"learnt what {name} executes, {at + 1} of "
