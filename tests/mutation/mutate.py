@@ -132,29 +132,14 @@ def weight(test, covered):
             sum(map(len, one["lines"].values())))
 
 
-def rooms():
-    """{unit test: the folder of the product that it is of}; tests/unit mirrors
-    them."""
-    unit = os.path.join(ROOT, "tests", "unit")
-    return {f"unit/{name[:-2]}": os.path.relpath(folder, unit) + "/"
-            for folder, _, names in os.walk(unit)
-            for name in names if name.endswith("_test.c")}
-
-
 def reaching(mutant, tests, covered, known):
-    """The tests that execute the line, in the order in which they are run. A unit
-    test that keeps gcov from writing, since its fakes are in the place of what
-    gcov calls, may execute every line of its room."""
+    """The tests that execute the line, in the order in which they are run."""
     name, number, _, _ = mutant
     begin = beginning(read(os.path.join(ROOT, name)), number,
                       set(known.get(name, ())))
-    room = rooms()
 
     def meets(test):
-        every = covered.get(test.name, {"lines": None})["lines"]
-        if every == {}:
-            return name.startswith(room.get(test.name, name + "/"))
-        lines = (every or {}).get(name, [])
+        lines = covered[test.name]["lines"].get(name, [])
         return lines if begin is None else begin in lines
 
     return sorted((t for t in tests if meets(t)),
