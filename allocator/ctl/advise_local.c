@@ -12,7 +12,7 @@
 
 enum {
     /* Holds some hundred million claims; what is not used is not taken. */
-    HISTORY_BYTES = 1 << 30,
+    HISTORY_BYTES = WP_HISTORY_BYTES_MAX,
     THREADS_MAX = 16,
     WHOLE = 1000000, /* Of a row. */
 };

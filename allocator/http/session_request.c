@@ -240,7 +240,7 @@ read_agent(const struct wp_http_message *request,
     }
     len = snprintf(out->agent_template, sizeof out->agent_template,
                    "%s-sandbox", name);
-    if (len < 0 || (size_t)len >= sizeof out->agent_template ||
+    if ((size_t)len >= sizeof out->agent_template ||
         !wp_str_is_dns_name(wp_str_from(out->agent_template),
                             WP_TEMPLATE_NAME_MAX)) {
         out->agent_template[0] = '\0';

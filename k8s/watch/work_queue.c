@@ -126,11 +126,8 @@ undelay(struct wp_work *work)
     if (last == work) {
         return;
     }
-    if (pos > 0 && queue->heap[(pos - 1) / 2]->due_ns > last->due_ns) {
-        heap_up(queue, pos, last);
-    } else {
-        heap_down(queue, pos, last);
-    }
+    heap_down(queue, pos, last);
+    heap_up(queue, (uint32_t)last->heap_pos, last); /* If it did not go down. */
 }
 
 /* An earlier time that is set stays, and so does a higher rank. */

@@ -353,7 +353,7 @@ on_pause_over(struct wp_watch *watch, uint32_t events)
 
     (void)events;
     if (read(bridge->pause_fd, &times, sizeof times) > 0) {
-        set_accepting(bridge, bridge->conns < bridge->conns_max);
+        set_accepting(bridge, true);
     }
 }
 

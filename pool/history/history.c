@@ -89,7 +89,8 @@ wp_history_create(size_t bytes_max)
     size_t chunk_bytes;
     struct wp_history *history;
 
-    WP_ASSERT(bytes_max >= WP_HISTORY_BYTES_MIN);
+    WP_ASSERT(bytes_max >= WP_HISTORY_BYTES_MIN &&
+              bytes_max <= WP_HISTORY_BYTES_MAX);
     chunk_bytes = bytes_max / CHUNKS_WANTED;
     chunk_bytes = chunk_bytes < CHUNK_BYTES_MIN   ? CHUNK_BYTES_MIN
                   : chunk_bytes > CHUNK_BYTES_MAX ? CHUNK_BYTES_MAX
@@ -97,7 +98,6 @@ wp_history_create(size_t bytes_max)
     per_chunk = sizeof(struct wp_history_chunk) + chunk_bytes +
                 sizeof(struct wp_history_chunk *);
     n = (bytes_max - sizeof *history) / per_chunk;
-    n = n > UINT32_MAX / 2 ? UINT32_MAX / 2 : n;
     history =
         calloc(1, sizeof *history + n * sizeof(struct wp_history_chunk *));
     if (history != NULL) {

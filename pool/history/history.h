@@ -22,6 +22,7 @@
 
 enum {
     WP_HISTORY_BYTES_MIN = 4096,
+    WP_HISTORY_BYTES_MAX = 1 << 30,
 };
 
 struct wp_history; /* Opaque. */
@@ -64,7 +65,7 @@ struct wp_history_event {
     int64_t until_ns;
 };
 
-/* NULL when memory lacks. bytes_max: at least WP_HISTORY_BYTES_MIN; no more is
+/* NULL when memory lacks. bytes_max: WP_HISTORY_BYTES_MIN to _MAX; no more is
  * ever held, and no more than was recorded. */
 struct wp_history *wp_history_create(size_t bytes_max);
 void wp_history_destroy(struct wp_history *history);

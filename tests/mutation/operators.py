@@ -5,7 +5,8 @@ a source file. Comments, texts, preprocessor lines, assertions and log calls are
 left alone: a change there changes no behaviour that a test should notice. So is
 the boundary where both sides give the same: the smaller or greater of two
 (a < b ? a : b), and a descriptor against 0, which is always a standard stream
-(WP_OPENS_STREAMS)."""
+(WP_OPENS_STREAMS). Code that is only run with a planted mistake (WP_MUTANT) is
+none of the product."""
 import re
 
 SPACE = re.compile(r"[^\n]")
@@ -16,6 +17,7 @@ LEFT_ALONE = re.compile(r"^\s*(#|WP_ASSERT|wp_log_|wp_kv_|_Static_assert|va_end|
 CALL = re.compile(r"^\s+(\(void\))?!?[a-z_][\w>.\[\]-]*\(.*\);\s*$")
 ASSIGNMENT = re.compile(r"^\s+[a-z*][\w>.\[\]*()-]* (=|\+=|-=|\|=|&=) .*;\s*$")
 STEP = re.compile(r"^\s+[\w>.\[\]-]+(\+\+|--);\s*$")
+PLANTED = re.compile(r"^( +)if \(WP_MUTANT\(")
 # On Linux these only tell the memory that it was one.
 NOTHING = re.compile(r"^\s+(\(void\))?pthread_(mutex|cond|attr|condattr|mutexattr)"
                      r"_destroy\(")
@@ -92,8 +94,15 @@ def of_line(line, code):
 
 def mutations(text):
     lines = text.split("\n")
+    planted = None  # How deep its end stands.
     for at, code in enumerate(mask(text).split("\n")):
-        if code.strip() and not LEFT_ALONE.match(code) and code[0] == " ":
+        if planted is not None:
+            planted = None if code.startswith(planted + "}") else planted
+            continue
+        found = PLANTED.match(code)
+        if found is not None:
+            planted = found[1]
+        elif code.strip() and not LEFT_ALONE.match(code) and code[0] == " ":
             for name, line in of_line(lines[at], code):
                 if line != lines[at]:
                     yield at + 1, name, line

@@ -43,6 +43,12 @@ class Operators(unittest.TestCase):
                      "                wp_os_error(errno));"):
             self.assertEqual(of(line), {}, line)
 
+    def test_planted_mistakes_are_left_alone(self):
+        text = ("f(void)\n{\n    if (WP_MUTANT(A) &&\n        a == b) {\n"
+                "        c++;\n    }\n    if (d && !WP_MUTANT(B)) {\n"
+                "        e++;\n    }\n}\n")
+        self.assertEqual({number for number, _, _ in mutations(text)}, {7, 8})
+
     def test_boundaries_that_give_the_same(self):
         for line in ("    return a->n < LEN_MAX ? a->n : LEN_MAX;",
                      "    x = f(a, b) >= c[i] ? c[i] : f(a, b);",

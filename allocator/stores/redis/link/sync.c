@@ -34,9 +34,7 @@ wp_redis_sync_reach(const struct wp_redis_server *server,
 
     if (sync == NULL || reader == NULL) {
         free(sync);
-        if (reader != NULL) {
-            redisReaderFree(reader);
-        }
+        redisReaderFree(reader);
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "memory for a connection to redis");
     }

@@ -232,6 +232,23 @@ who_claims_much_is_held_back(void **state)
     wp_rig_fini(&rig);
 }
 
+/* Shares grow and shrink by the clock, though nothing happens meanwhile. */
+static void
+shares_are_found_each_second_while_several_claim(void **state)
+{
+    (void)state;
+    start(12, NULL);
+    assert_int_equal(served_of("a", 1), 1);
+    wp_rig_advance(&rig, 2 * S);
+    assert_true(rig.next_run_ns > rig.clock.now_mono_ns + S);
+    assert_int_equal(served_of("b", 1), 1);
+    for (int i = 0; i < 4; i++) {
+        wp_rig_advance(&rig, S);
+        assert_int_equal(rig.next_run_ns, rig.clock.now_mono_ns + S);
+    }
+    wp_rig_fini(&rig);
+}
+
 static void
 without_the_share_the_first_takes_all(void **state)
 {
@@ -314,6 +331,7 @@ main(void)
         cmocka_unit_test(a_lone_tenant_takes_everything),
         cmocka_unit_test(who_hurries_leaves_some),
         cmocka_unit_test(who_claims_much_is_held_back),
+        cmocka_unit_test(shares_are_found_each_second_while_several_claim),
         cmocka_unit_test(without_the_share_the_first_takes_all),
         cmocka_unit_test(a_share_is_kept_for_a_minute),
         cmocka_unit_test(who_is_held_back_stands_in_nobodys_way),

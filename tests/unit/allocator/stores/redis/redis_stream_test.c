@@ -34,6 +34,12 @@ int __wrap_getaddrinfo(const char *host, const char *port,
 int __real_connect(int fd, const struct sockaddr *at, socklen_t len);
 int __wrap_connect(int fd, const struct sockaddr *at, socklen_t len);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+redisReader *__real_redisReaderCreate(void);
+redisReader *__wrap_redisReaderCreate(void);
+void __real_redisReaderFree(redisReader *reader);
+void __wrap_redisReaderFree(redisReader *reader);
 
 /* Where the name leads to: ports of 127.0.0.1. */
 static struct {
@@ -52,6 +58,31 @@ static struct {
     short events[2];
     int fd;
 } polls;
+
+/* Memory lacks for these. */
+static bool no_malloc;
+static bool no_reader;
+static int readers; /* That are not freed. */
+
+void *
+__wrap_malloc(size_t size)
+{
+    return no_malloc ? NULL : __real_malloc(size);
+}
+
+redisReader *
+__wrap_redisReaderCreate(void)
+{
+    readers += !no_reader;
+    return no_reader ? NULL : __real_redisReaderCreate();
+}
+
+void
+__wrap_redisReaderFree(redisReader *reader)
+{
+    readers -= reader != NULL;
+    __real_redisReaderFree(reader);
+}
 
 int
 __wrap_getaddrinfo(const char *host, const char *port,
@@ -502,10 +533,33 @@ test_a_full_socket_is_waited_for(void **state)
     (void)close(server);
 }
 
+static void
+test_memory_lacks(void **state)
+{
+    const struct wp_redis_server server = {.host = "r", .port = 1};
+    struct wp_redis_sync *sync;
+    struct wp_err err;
+
+    (void)state;
+    readers = 0;
+    for (int i = 0; i < 3; i++) {
+        enum wp_status status;
+
+        no_malloc = i != 1;
+        no_reader = i != 0;
+        status = wp_redis_sync_reach(&server, NULL, SOME_NS, &sync, &err);
+        no_malloc = no_reader = false;
+        assert_int_equal(status, WP_RESOURCE_EXHAUSTED);
+        assert_string_equal(err.msg, "memory for a connection to redis");
+        assert_int_equal(readers, 0);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_memory_lacks, begin),
         cmocka_unit_test_setup(test_the_first_address_that_takes_it, begin),
         cmocka_unit_test_setup(test_why_there_is_no_connection, begin),
         cmocka_unit_test_setup(test_how_long_a_connection_is_waited_for, begin),

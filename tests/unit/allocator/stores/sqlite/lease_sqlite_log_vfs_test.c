@@ -238,8 +238,10 @@ open_log(int flags)
     assert_int_equal(registered->mxPathname, 99);
     assert_null(registered->pNext);
     free(file);
-    file = calloc(1, (size_t)registered->szOsFile);
+    file = __real_malloc((size_t)registered->szOsFile);
     assert_non_null(file);
+    memset(file, 0xcc, (size_t)registered->szOsFile);
+    file->pMethods = NULL;
     rc = registered->xOpen(registered, "a-wal", file, flags, &out_flags);
     return rc;
 }
