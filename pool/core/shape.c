@@ -159,6 +159,7 @@ static struct wp_pool *
 create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
             uint32_t index)
 {
+    const uint64_t bytes = pools->memory_bytes;
     struct wp_pool *pool = wp_pools_reserve(pools, 1, sizeof *pool);
 
     if (pool == NULL) {
@@ -166,6 +167,7 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
     }
     if (!wp_wait_queue_init(&pool->waiters, spec->waiters_max,
                             spec->tenant_waiters_max, pools->config.hash_key)) {
+        pools->memory_bytes = bytes;
         free(pool);
         return NULL;
     }
@@ -198,6 +200,7 @@ create_pool(struct wp_pools *pools, const struct wp_pool_spec *spec,
         !wp_pool_history_create(pool) ||
         wp_pool_scale_make(pool, spec, NULL) != WP_OK) {
         destroy_pool(pool);
+        pools->memory_bytes = bytes;
         return NULL;
     }
     set_tenants(pool, spec);

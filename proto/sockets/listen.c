@@ -90,11 +90,16 @@ bind_unix(struct wp_listener *listener, uint32_t mode, struct wp_err *err)
      * after, because bind applies the umask. */
     if ((mode != 0 && fchmod(listener->fd, (mode_t)mode) != 0) ||
         bind(listener->fd, (const struct sockaddr *)&address->sa,
-             address->len) != 0 ||
-        (mode != 0 && chmod(path_of(address), (mode_t)mode) != 0) ||
-        lstat(path_of(address), &st) != 0) {
+             address->len) != 0) {
         return wp_err_sys(err, WP_UNAVAILABLE, errno, "listen address unix:%s",
                           path_of(address));
+    }
+    if ((mode != 0 && chmod(path_of(address), (mode_t)mode) != 0) ||
+        lstat(path_of(address), &st) != 0) {
+        (void)wp_err_sys(err, WP_UNAVAILABLE, errno, "listen address unix:%s",
+                         path_of(address));
+        (void)unlink(path_of(address));
+        return WP_UNAVAILABLE;
     }
     listener->dev = st.st_dev;
     listener->ino = st.st_ino;

@@ -239,6 +239,7 @@ add(const char *name, const char *objective)
 
     for (; status != WP_OK; n++) {
         uint32_t count = wp_pools_count(pools);
+        uint64_t bytes = wp_pools_memory_bytes(pools);
 
         assert_true(n < PIECES_MAX);
         memset(&err, 0, sizeof err);
@@ -256,6 +257,7 @@ add(const char *name, const char *objective)
                            WP_POOLS_MAX);
             assert_string_equal(err.msg, expected);
             assert_int_equal(wp_pools_count(pools), count);
+            assert_int_equal(wp_pools_memory_bytes(pools), bytes);
             assert_int_equal(
                 wp_pools_index(pools, WP_STR("default"), wp_str_from(name)),
                 UINT32_MAX);
