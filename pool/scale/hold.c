@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "pool/base/extreme.h"
+
 static int64_t
 part_of(const struct wp_hold *hold, int64_t mono_ns)
 {
@@ -39,7 +41,7 @@ wp_hold_most(struct wp_hold *hold, int64_t mono_ns)
     }
     advance(hold, mono_ns);
     for (unsigned i = 0; i < WP_HOLD_PARTS; i++) {
-        most = hold->needed[i] > most ? hold->needed[i] : most;
+        most = wp_max_u32(most, hold->needed[i]);
     }
     return most;
 }
@@ -73,7 +75,7 @@ wp_hold_need(struct wp_hold *hold, int64_t mono_ns, uint32_t needed)
     }
     advance(hold, mono_ns);
     at = &hold->needed[(uint64_t)hold->part % WP_HOLD_PARTS];
-    *at = needed > *at ? needed : *at;
+    *at = wp_max_u32(*at, needed);
 }
 
 uint32_t
@@ -96,5 +98,5 @@ wp_hold_step(struct wp_hold *hold, int64_t mono_ns, double rate,
     }
     *again_ns = hold->step_ends_ns;
     /* It may have risen and fallen since the step began. */
-    return hold->least < target ? hold->least : target;
+    return wp_min_u32(hold->least, target);
 }

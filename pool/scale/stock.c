@@ -49,7 +49,7 @@ below_over_at(uint32_t s, double a)
     double sum = 1;
     double k = s;
 
-    while (k > 0 && term > NEGLIGIBLE * sum) {
+    while (term > NEGLIGIBLE * sum) { /* After s terms it is 0. */
         term *= k / a;
         sum += term;
         k -= 1;
@@ -138,12 +138,7 @@ solve(double (*f)(double z), double y)
 static uint32_t
 stock_at(double z, double a)
 {
-    double s = ceil(a + z * sqrt(a));
-
-    if (!(s > 0)) {
-        return 0;
-    }
-    return s < UINT32_MAX ? (uint32_t)s : UINT32_MAX;
+    return (uint32_t)fmin(fmax(ceil(a + z * sqrt(a)), 0), UINT32_MAX);
 }
 
 double

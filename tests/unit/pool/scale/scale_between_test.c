@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "pool/scale/scaler_impl.h"
 #include "tests/support/pool/scaler_world.h"
 
 enum {
@@ -175,14 +176,68 @@ restart(void **state)
     wp_scaler_destroy(b.scaler);
 }
 
+/* What is learned to be needed is 100 in all states. */
+static uint32_t
+stock_of_100(struct wp_scaler *scaler, bool due, double claims)
+{
+    scaler->need.due = due;
+    scaler->learn->grouped_claims = claims;
+    for (unsigned i = 0; i < WP_LEARN_STATES; i++) {
+        scaler->learn->stock[i] = 100;
+    }
+    scaler->solve_at_ns = WP_TIME_NEVER; /* So it stays. */
+    scaler->forecast.stock = 0;
+    wp_scaler_learned_stock(scaler);
+    return scaler->forecast.stock;
+}
+
+/* Six bursts that needed so much more, or less, than 100. */
+static void
+differ_by(struct wp_bursts *bursts, uint32_t by)
+{
+    bursts->n = 6;
+    for (uint32_t i = 0; i < bursts->n; i++) {
+        bursts->of[i].missed = 50;
+        bursts->of[i].needed = i % 2 == 0 ? 100 + by : 100 - by;
+    }
+}
+
+/* The next burst may need more than was ever seen: as long as fewer than three
+ * claims might have missed, so much as chance moves what is needed, or, in a
+ * burst, three times what bursts have differed by. */
+static void
+more_than_was_seen(void **state)
+{
+    struct world w = world_of_hours(8);
+    struct wp_scaler *scaler = w.scaler;
+
+    (void)state;
+    differ_by(&scaler->bursts, 0);
+    assert_int_equal(stock_of_100(scaler, true, 0), 100);
+    assert_int_equal(stock_of_100(scaler, false, 0), 110);
+    /* One of a thousand claims may miss. */
+    assert_int_equal(stock_of_100(scaler, false, 1470), 106);
+    assert_int_equal(stock_of_100(scaler, false, 2900), 101);
+    assert_int_equal(stock_of_100(scaler, false, 3100), 100);
+    assert_int_equal(stock_of_100(scaler, false, 1e9), 100);
+    differ_by(&scaler->bursts, 2);
+    assert_int_equal(stock_of_100(scaler, true, 0), 106);
+    assert_int_equal(stock_of_100(scaler, true, 1600), 103);
+    assert_int_equal(stock_of_100(scaler, false, 0), 110);
+    differ_by(&scaler->bursts, 20);
+    assert_int_equal(stock_of_100(scaler, true, 0), 110);
+    scaler->bursts.n = 0; /* Too few of them to tell. */
+    assert_int_equal(stock_of_100(scaler, true, 0), 110);
+    wp_scaler_destroy(scaler);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_a_clock),
-        cmocka_unit_test(before_its_time),
-        cmocka_unit_test(made_one_by_one),
-        cmocka_unit_test(restart),
+        cmocka_unit_test(by_a_clock),         cmocka_unit_test(before_its_time),
+        cmocka_unit_test(made_one_by_one),    cmocka_unit_test(restart),
+        cmocka_unit_test(more_than_was_seen),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
