@@ -36,13 +36,9 @@ struct plan {
 static int
 slot_of(const struct plan *plan, int64_t in_ns)
 {
-    if (in_ns < -STEPS * plan->step_ns) {
-        return 0;
-    }
-    if (in_ns >= (SLOTS - STEPS) * plan->step_ns) {
-        return SLOTS;
-    }
-    return (int)((in_ns + STEPS * plan->step_ns) / plan->step_ns);
+    int64_t at_ns = wp_time_add(STEPS * plan->step_ns, in_ns);
+
+    return (int)wp_min_i64(wp_max_i64(at_ns, 0) / plan->step_ns, SLOTS);
 }
 
 static void
@@ -53,9 +49,7 @@ make_plan(const struct wp_ahead *ahead, int64_t longest_ns, uint32_t due,
     double early = 0;
 
     *plan = (struct plan){
-        .step_ns = longest_ns / STEPS > WP_SCALE_QUANTUM_NS
-                       ? longest_ns / STEPS
-                       : WP_SCALE_QUANTUM_NS,
+        .step_ns = wp_max_i64(longest_ns / STEPS, WP_SCALE_QUANTUM_NS),
         .z = wp_stock_deviations(fmin(fmax(ahead->miss, 1e-12), 0.5))};
     for (uint32_t i = 0; i < reservations->n; i++) {
         const struct wp_scale_reservation *one = &reservations->all[i];
@@ -103,9 +97,8 @@ may_wait(const struct wp_ahead *ahead, const struct plan *plan, int steps)
             variance += plan->n[i];
         }
     }
-    return follows > 0 &&
-           spare + follows - missing - early >=
-               sqrt(spare * spare + plan->z * plan->z * variance);
+    return spare + follows - missing - early >=
+           sqrt(spare * spare + plan->z * plan->z * variance);
 }
 
 uint32_t
