@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "pool/base/rng.h"
+#include "pool/scale/scaler_impl.h"
 #include "tests/support/pool/scaler_world.h"
 
 static void
@@ -119,6 +120,34 @@ stricter(void **state)
     world_start(&w);
     assert_true(world_uneven_claims(&w, 2, 0.2).target > lax + 4);
     wp_scaler_destroy(w.scaler);
+}
+
+/* So is it with another objective; an easier one, or another bound, leaves what
+ * was learned. */
+static void
+another_policy(void **state)
+{
+    struct world w = world_make(10);
+    struct wp_scaler *scaler = w.scaler;
+
+    (void)state;
+    world_start(&w);
+    scaler->theory_slack_log = 1;
+    w.policy.max = 500;
+    world_start(&w);
+    assert_true(scaler->theory_slack_log == 1);
+    w.policy.hit_rate = 0.99;
+    world_start(&w);
+    assert_true(scaler->theory_slack_log == 1);
+    w.policy.hit_rate = 0.991;
+    world_start(&w);
+    assert_true(scaler->theory_slack_log == 0);
+    scaler->theory_slack_log = 1;
+    w.policy.objective = WP_SCALE_COST;
+    w.policy.miss_cost_s = 60;
+    world_start(&w);
+    assert_true(scaler->theory_slack_log == 0);
+    wp_scaler_destroy(scaler);
 }
 
 /* A backend that is ready at once: a claim still wants one to be there. */
@@ -674,6 +703,7 @@ main(void)
         cmocka_unit_test(forecast),
         cmocka_unit_test(leeway),
         cmocka_unit_test(stricter),
+        cmocka_unit_test(another_policy),
         cmocka_unit_test(short_lead_times_are_shown_as_they_are),
         cmocka_unit_test(no_lead),
         cmocka_unit_test(impossible),
