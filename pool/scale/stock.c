@@ -200,7 +200,7 @@ wp_stock_idle(enum wp_miss miss, uint32_t s, double a)
 static uint32_t
 step_back(uint32_t s, double *step)
 {
-    uint32_t back = *step < s ? (uint32_t)*step : s;
+    uint32_t back = (uint32_t)fmin(*step, s);
 
     *step *= 4;
     return s - back;

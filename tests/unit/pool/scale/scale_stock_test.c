@@ -41,25 +41,32 @@ table(void **state)
 
 /* Erlang's recursion, and the Poisson sum, for each s up to well beyond a. */
 static void
+compare_recursions(double a)
+{
+    double b = 1;
+    double log_at = -a; /* log P(N = s) */
+    double below = 0;   /* P(N < s) */
+
+    for (uint32_t s = 1; s < a + 12 * sqrt(a) + 40; s++) {
+        b = a * b / (s + a * b);
+        below += exp(log_at);
+        log_at += log(a / s);
+        assert_true(fabs(wp_stock_miss(WP_MISS_LOST, s, a) - b) < 1e-9);
+        assert_true(fabs(wp_stock_miss(WP_MISS_QUEUED, s, a) - (1 - below)) <
+                    1e-8);
+        assert_true(fabs(wp_stock_idle(WP_MISS_LOST, s, a) -
+                         (s - a * (1 - b))) < 1e-9 * (1 + a + s));
+    }
+}
+
+static void
 recursions(void **state)
 {
     (void)state;
     for (double a = 0.01; a <= WP_STOCK_EXACT_MAX; a *= 3.3) {
-        double b = 1;
-        double log_at = -a; /* log P(N = s) */
-        double below = 0;   /* P(N < s) */
-
-        for (uint32_t s = 1; s < a + 12 * sqrt(a) + 40; s++) {
-            b = a * b / (s + a * b);
-            below += exp(log_at);
-            log_at += log(a / s);
-            assert_true(fabs(wp_stock_miss(WP_MISS_LOST, s, a) - b) < 1e-9);
-            assert_true(
-                fabs(wp_stock_miss(WP_MISS_QUEUED, s, a) - (1 - below)) < 1e-8);
-            assert_true(fabs(wp_stock_idle(WP_MISS_LOST, s, a) -
-                             (s - a * (1 - b))) < 1e-9 * (1 + a + s));
-        }
+        compare_recursions(a);
     }
+    compare_recursions(WP_STOCK_EXACT_MAX);
 }
 
 /* E[(s - N)+] summed term by term. */
@@ -86,32 +93,41 @@ idle_queued(void **state)
 
 /* What comes out is the smallest: it suffices and one less does not. */
 static void
+is_smallest(double hit, double a)
+{
+    for (int m = 0; m < 2; m++) {
+        enum wp_miss miss = m == 0 ? WP_MISS_LOST : WP_MISS_QUEUED;
+        uint32_t s = wp_stock_for_hit_rate(miss, hit, a);
+
+        assert_true(s > 0);
+        assert_true(wp_stock_miss(miss, s, a) <= (1 - hit) * (1 + 1e-9));
+        assert_true(wp_stock_miss(miss, s - 1, a) > (1 - hit) * (1 - 1e-9));
+    }
+}
+
+static void
 smallest(void **state)
 {
     static const double hits[] = {0.5, 0.9, 0.99, 0.999, 0.99999};
 
     (void)state;
-    for (double a = 0.001; a < 3e4; a *= 1.37) {
-        for (size_t h = 0; h < WP_ARRAY_LEN(hits); h++) {
-            for (int m = 0; m < 2; m++) {
-                enum wp_miss miss = m == 0 ? WP_MISS_LOST : WP_MISS_QUEUED;
-                uint32_t s = wp_stock_for_hit_rate(miss, hits[h], a);
-                double allowed = 1 - hits[h];
-
-                assert_true(s > 0);
-                assert_true(wp_stock_miss(miss, s, a) <= allowed * (1 + 1e-9));
-                assert_true(wp_stock_miss(miss, s - 1, a) >
-                            allowed * (1 - 1e-9));
-            }
+    for (size_t h = 0; h < WP_ARRAY_LEN(hits); h++) {
+        for (double a = 0.001; a < 3e4; a *= 1.37) {
+            is_smallest(hits[h], a);
         }
+        is_smallest(hits[h], WP_STOCK_EXACT_MAX);
     }
+    /* Just as many misses as are allowed are none too many: B(1, 1) = 1/2, and
+     * B(0, 1) - B(1, 1) too. */
+    assert_int_equal(wp_stock_for_hit_rate(WP_MISS_LOST, 0.5, 1), 1);
+    assert_int_equal(wp_stock_for_cost(WP_MISS_LOST, 1, 1, 1), 0);
 }
 
 /* The newsvendor's first s at which one more does not pay, found by trying. */
 static void
 cost_lost(void **state)
 {
-    static const double as[] = {0.05, 0.7, 5, 42.5, 300};
+    static const double as[] = {0.05, 0.7, 5, 42.5, 300, WP_STOCK_EXACT_MAX};
     static const double worths[] = {0.2, 1, 8, 90, 9000};
 
     (void)state;
@@ -214,18 +230,43 @@ large(void **state)
     assert_true(wp_stock_idle(WP_MISS_LOST, 5, 1e18) >= 0);
 }
 
+/* At the mean the normal form has a half below, and its density there. */
+static void
+large_at_the_mean(void **state)
+{
+    const double density = 1 / sqrt(2 * M_PI);
+
+    (void)state;
+    for (uint32_t s = WP_STOCK_EXACT_MAX + 1; s < 100000; s *= 3) {
+        double sd = sqrt(s);
+
+        assert_true(fabs(wp_stock_miss(WP_MISS_QUEUED, s, s) - 0.5) < 1e-9);
+        assert_true(fabs(wp_stock_idle(WP_MISS_QUEUED, s, s) - density * sd) <
+                    1e-6);
+        assert_true(fabs(wp_stock_miss(WP_MISS_LOST, s, s) - 2 * density / sd) <
+                    1e-9);
+        assert_true(fabs(wp_stock_idle(WP_MISS_LOST, s, s) - 2 * density * sd) <
+                    1e-6);
+    }
+    assert_true(wp_stock_idle(WP_MISS_QUEUED, 0, 1001) == 0);
+}
+
 /* One more does not pay, one less would: also where the normal form decides. */
 static void
 cost_large(void **state)
 {
+    static const double worths_s[] = {4, 12, 900};
+
     (void)state;
     for (double a = 500; a < 1e5; a *= 2) {
-        double worth = a / 8 * 900;
-        uint32_t s = wp_stock_for_cost(WP_MISS_LOST, a / 8, 900, a);
-        double saved = wp_stock_miss(WP_MISS_LOST, s, a) -
-                       wp_stock_miss(WP_MISS_LOST, s + 1, a);
+        for (size_t i = 0; i < WP_ARRAY_LEN(worths_s); i++) {
+            double worth = a / 8 * worths_s[i];
+            uint32_t s = wp_stock_for_cost(WP_MISS_LOST, a / 8, worths_s[i], a);
+            double saved = wp_stock_miss(WP_MISS_LOST, s, a) -
+                           wp_stock_miss(WP_MISS_LOST, s + 1, a);
 
-        assert_true(fabs((worth + a) * saved - 1) < 0.1);
+            assert_true(fabs((worth + a) * saved - 1) < 0.1);
+        }
     }
 }
 
@@ -239,6 +280,10 @@ edges(void **state)
     assert_true(wp_stock_idle(WP_MISS_LOST, 7, 0) == 7);
     assert_int_equal(wp_stock_for_hit_rate(WP_MISS_LOST, 0.999, 0), 0);
     assert_int_equal(wp_stock_for_cost(WP_MISS_LOST, 0, 9, 0), 0);
+    assert_int_equal(wp_stock_for_cost(WP_MISS_LOST, 3, 9, 0), 0);
+    assert_int_equal(wp_stock_for_cost(WP_MISS_QUEUED, 3, 9, 0), 0);
+    assert_int_equal(wp_stock_for_cost(WP_MISS_LOST, 0, 9, 5), 0);
+    assert_int_equal(wp_stock_for_cost(WP_MISS_LOST, 0, 9, 5000), 0);
     /* Far beyond every tail nothing is left, and nothing overflows. */
     assert_true(wp_stock_miss(WP_MISS_LOST, UINT32_MAX, 1) == 0);
     assert_true(wp_stock_miss(WP_MISS_QUEUED, UINT32_MAX, 1e6) == 0);
@@ -253,7 +298,8 @@ main(void)
         cmocka_unit_test(idle_queued), cmocka_unit_test(smallest),
         cmocka_unit_test(cost_lost),   cmocka_unit_test(cost_queued),
         cmocka_unit_test(cost_large),  cmocka_unit_test(deviations),
-        cmocka_unit_test(large),       cmocka_unit_test(edges),
+        cmocka_unit_test(large),       cmocka_unit_test(large_at_the_mean),
+        cmocka_unit_test(edges),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
