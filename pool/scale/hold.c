@@ -61,7 +61,6 @@ wp_hold_set_window(struct wp_hold *hold, int64_t mono_ns, int64_t window_ns)
     uint32_t most = wp_hold_most(hold, mono_ns);
 
     wp_hold_init(hold, window_ns);
-    hold->part = part_of(hold, mono_ns);
     wp_hold_need(hold, mono_ns, most);
 }
 
@@ -90,7 +89,7 @@ wp_hold_step(struct wp_hold *hold, int64_t mono_ns, double rate,
     }
     if (mono_ns >= hold->step_ends_ns) {
         step = fmax(1, floor(target * rate));
-        hold->least = step < target ? target - (uint32_t)step : 0;
+        hold->least = target - (uint32_t)fmin(step, target);
         hold->step_ends_ns = wp_time_add(mono_ns, WP_HOLD_STEP_NS);
     }
     if (wanted >= hold->least) {

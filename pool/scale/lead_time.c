@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "pool/base/clock.h"
+#include "pool/base/extreme.h"
 
 enum {
     FINE_BINS = 128, /* 1 ms << 16: 65.5 s. */
@@ -21,6 +22,12 @@ void
 wp_lead_time_init(struct wp_lead_time *lead)
 {
     *lead = (struct wp_lead_time){.unit = 1};
+}
+
+static double
+seconds_of(int64_t ns)
+{
+    return (double)wp_max_i64(ns, 0) / WP_NS_PER_S;
 }
 
 static unsigned
@@ -109,7 +116,7 @@ rescale(struct wp_lead_time *lead)
 void
 wp_lead_time_add(struct wp_lead_time *lead, int64_t lead_ns)
 {
-    double s = lead_ns > 0 ? (double)lead_ns / WP_NS_PER_S : 0;
+    double s = seconds_of(lead_ns);
     double keep = fade((double)WP_LEAD_HALF_LIFE * WP_LEAD_LONG);
 
     lead->unit /= fade(WP_LEAD_HALF_LIFE);
@@ -132,7 +139,7 @@ double
 wp_lead_time_mean_s(const struct wp_lead_time *lead, int64_t prior_ns)
 {
     if (lead->measured == 0) {
-        return prior_ns > 0 ? (double)prior_ns / WP_NS_PER_S : 0;
+        return seconds_of(prior_ns);
     }
     return lead->long_sum_s / lead->long_total;
 }
@@ -153,7 +160,7 @@ wp_lead_time_quantile_s(const struct wp_lead_time *lead, double q,
     double left = q * lead->total;
 
     if (lead->measured == 0) {
-        return prior_ns > 0 ? (double)prior_ns / WP_NS_PER_S : 0;
+        return seconds_of(prior_ns);
     }
     for (unsigned i = 0; i < WP_LEAD_BINS; i++) {
         if (left <= lead->weight[i] && lead->weight[i] > 0) {
@@ -187,7 +194,7 @@ wp_lead_time_ready(const struct wp_lead_time *lead, double step_s, unsigned n,
         while (bin < WP_LEAD_BINS && to <= s) {
             below += lead->weight[bin++];
             from = to;
-            to = bin < WP_LEAD_BINS ? bin_from_s(bin + 1) : to;
+            to = bin_from_s(bin + 1);
         }
         ready[i] = below;
         if (bin < WP_LEAD_BINS) {

@@ -121,7 +121,33 @@ edges(void **state)
     wp_lead_time_init(&lead);
     wp_lead_time_add(&lead, INT64_MAX);
     assert_true(isfinite(wp_lead_time_mean_s(&lead, 0)));
-    assert_true(isfinite(wp_lead_time_quantile_s(&lead, 0.99, 0)));
+    assert_in_range(wp_lead_time_quantile_s(&lead, 0.99, 0), 8389, 16777);
+    /* As long as the last bin reaches: that is its own too. */
+    wp_lead_time_init(&lead);
+    wp_lead_time_add(&lead, INT64_C(16777216) * WP_NS_PER_MS);
+    assert_in_range(wp_lead_time_quantile_s(&lead, 0.99, 0), 8389, 16777);
+    assert_near(wp_lead_time_mean_s(&lead, 0), 16777.216, 1e-9);
+    assert_near(wp_lead_time_weight(&lead), 1, 1e-9);
+}
+
+/* What is next to all of them is not beyond the longest, however the sums are
+ * rounded. */
+static void
+next_to_all(void **state)
+{
+    struct wp_lead_time lead;
+    struct wp_rng rng;
+
+    (void)state;
+    wp_lead_time_init(&lead);
+    wp_rng_init(&rng, 1);
+    for (int i = 0; i < 2000; i++) {
+        double most_s;
+
+        add(&lead, 1, 1 + wp_rng_unit(&rng));
+        most_s = wp_lead_time_quantile_s(&lead, nextafter(1, 0), 0);
+        assert_true(most_s > 1 && most_s < 2 * 1.1);
+    }
 }
 
 /* A million measurements do not wear the numbers out. */
@@ -171,7 +197,7 @@ main(void)
         cmocka_unit_test(prior),    cmocka_unit_test(mixture),
         cmocka_unit_test(steady),   cmocka_unit_test(change),
         cmocka_unit_test(edges),    cmocka_unit_test(ready_by_steps),
-        cmocka_unit_test(rescaled),
+        cmocka_unit_test(rescaled), cmocka_unit_test(next_to_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

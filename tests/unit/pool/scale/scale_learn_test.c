@@ -517,10 +517,25 @@ hold(void **state)
     assert_int_equal(wp_hold_step(&h, 2030 * S, 0.1, 90, 0, &again_ns), 81);
     assert_int_equal(wp_hold_step(&h, 2060 * S, 0.1, 3, 0, &again_ns), 2);
     assert_int_equal(wp_hold_step(&h, 2061 * S, 0.1, 2, 7, &again_ns), 7);
+    /* No more goes than there is. */
+    assert_int_equal(wp_hold_step(&h, 2100 * S, 1, 5, 0, &again_ns), 0);
+    assert_int_equal(wp_hold_step(&h, 2130 * S, 0.1, 1, 0, &again_ns), 0);
+    /* After all of the window nothing of it is left. */
+    for (int64_t i = 0; i < WP_HOLD_PARTS; i++) {
+        wp_hold_need(&h, (2200 + 10 * i) * S, 30);
+    }
+    assert_int_equal(wp_hold_most(&h, 2270 * S), 30);
+    assert_int_equal(wp_hold_most(&h, 2900 * S), 0);
+    /* Another window: what is held is held for all of it. */
+    wp_hold_need(&h, 2900 * S, 40);
+    wp_hold_set_window(&h, 2960 * S, 140 * S);
+    assert_int_equal(wp_hold_most(&h, 3099 * S), 40);
+    assert_true(wp_hold_next_ns(&h, 3099 * S) == 3100 * S);
+    assert_int_equal(wp_hold_most(&h, 3120 * S), 0);
     /* No window: nothing is held. */
-    wp_hold_set_window(&h, 3000 * S, 0);
-    wp_hold_need(&h, 3000 * S, 40);
-    assert_int_equal(wp_hold_most(&h, 3000 * S), 0);
+    wp_hold_set_window(&h, 3200 * S, 0);
+    wp_hold_need(&h, 3200 * S, 40);
+    assert_int_equal(wp_hold_most(&h, 3200 * S), 0);
 }
 
 /* Another lead time is as of now, and what was claimed is in the slots that it
