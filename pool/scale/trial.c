@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "pool/base/extreme.h"
+
 /* The sums fade to a half in the time of so many episodes, within these: what
  * comes once a week is as well remembered as what comes once an hour. */
 static const double HALF_LIFE_EPISODES = 6;
@@ -42,8 +44,8 @@ uint32_t
 wp_trial_claims(struct wp_trial *trial, uint32_t stock, uint32_t before,
                 uint32_t n, double apart_s)
 {
-    uint32_t served = stock > before ? stock - before : 0;
-    uint32_t missed = n > served ? n - served : 0;
+    uint32_t served = stock - wp_min_u32(stock, before);
+    uint32_t missed = n - wp_min_u32(n, served);
 
     trial->claims += n;
     if (missed > 0) {

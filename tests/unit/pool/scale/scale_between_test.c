@@ -231,13 +231,37 @@ more_than_was_seen(void **state)
     wp_scaler_destroy(scaler);
 }
 
+/* What is needed is worked out anew twice in a lead time, from the moment on
+ * that it is due. */
+static void
+solved_when_due(void **state)
+{
+    struct world w = world_of_hours(8);
+    struct wp_scaler *scaler = w.scaler;
+
+    (void)state;
+    scaler->forecast.lead_mean_s = 8;
+    scaler->solve_at_ns = scaler->now_ns + 1;
+    wp_scaler_learned_stock(scaler);
+    assert_true(scaler->solve_at_ns == scaler->now_ns + 1);
+    scaler->solve_at_ns = scaler->now_ns;
+    wp_scaler_learned_stock(scaler);
+    assert_true(scaler->solve_at_ns == scaler->now_ns + 4 * S);
+    /* But not more often than twice in a second. */
+    scaler->forecast.lead_mean_s = 0.1;
+    scaler->solve_at_ns = 0;
+    wp_scaler_learned_stock(scaler);
+    assert_true(scaler->solve_at_ns == scaler->now_ns + S / 2);
+    wp_scaler_destroy(scaler);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_a_clock),         cmocka_unit_test(before_its_time),
         cmocka_unit_test(made_one_by_one),    cmocka_unit_test(restart),
-        cmocka_unit_test(more_than_was_seen),
+        cmocka_unit_test(more_than_was_seen), cmocka_unit_test(solved_when_due),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

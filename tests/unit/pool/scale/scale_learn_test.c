@@ -312,6 +312,51 @@ trial(void **state)
     assert_false(wp_trial_fails(&t, 0.001));
 }
 
+/* How many miss, and from when on it is another episode. */
+static void
+trial_counts(void **state)
+{
+    struct wp_trial t = {.claims = 0};
+
+    (void)state;
+    wp_trial_time(&t, 1000);
+    assert_int_equal(wp_trial_claims(&t, 10, 4, 6, 30), 0);
+    assert_int_equal(wp_trial_claims(&t, 10, 4, 7, 30), 1);
+    assert_int_equal(wp_trial_claims(&t, 10, 10, 2, 30), 2);
+    assert_int_equal(wp_trial_claims(&t, 10, 11, 3, 30), 3);
+    assert_true(t.claims == 18 && t.missed == 6 && t.episodes == 1);
+    assert_true(t.since_s == 0);
+    /* Just so far apart is no other one. */
+    wp_trial_time(&t, 30);
+    assert_int_equal(wp_trial_claims(&t, 0, 0, 1, 30), 1);
+    assert_true(t.episodes < 1 && t.since_s == 0);
+    wp_trial_time(&t, 31);
+    assert_int_equal(wp_trial_claims(&t, 0, 0, 1, 30), 1);
+    assert_true(t.episodes > 1.9);
+}
+
+/* It is doubted once more than chance allows missed, in more than one and a
+ * half episodes, and fails with twice as many, and more. */
+static void
+trial_doubts(void **state)
+{
+    struct wp_trial t = {.claims = 1024, .missed = 2, .episodes = 2};
+
+    (void)state;
+    assert_true(wp_trial_doubts(&t, 1.0 / 1024));
+    assert_false(wp_trial_doubts(&t, 2.0 / 1024));
+    t.episodes = 1.5;
+    assert_false(wp_trial_doubts(&t, 1.0 / 1024));
+    t = (struct wp_trial){.claims = 1024, .missed = 1024, .episodes = 3};
+    assert_false(wp_trial_fails(&t, 1.0 / 1024));
+    t.episodes = 3.1;
+    assert_true(wp_trial_fails(&t, 1.0 / 1024));
+    t.episodes = 1.6; /* As before, that is enough. */
+    assert_true(wp_trial_fails(&t, 1.0 / 1024));
+    t.episodes = 1.5;
+    assert_false(wp_trial_fails(&t, 1.0 / 1024));
+}
+
 /* What misses belie was seen over more than the time asked for, in as many
  * episodes, and by more than chance. */
 static void
@@ -329,6 +374,12 @@ trial_belies(void **state)
     assert_false(wp_trial_belies(&t, 0.001, 59));
     t.episodes = 2.6;
     assert_true(wp_trial_belies(&t, 0.001, 59));
+    /* Eight are allowed, and chance makes it sixteen. */
+    t = (struct wp_trial){
+        .claims = 8192, .missed = 16, .episodes = 8, .apart_s = 60};
+    assert_false(wp_trial_belies(&t, 1.0 / 1024, 59));
+    t.missed = 16.1;
+    assert_true(wp_trial_belies(&t, 1.0 / 1024, 59));
 }
 
 /* What comes once an hour, a day or a week is known the fourth time. When it
@@ -571,6 +622,8 @@ main(void)
         cmocka_unit_test(few_groups),
         cmocka_unit_test(fades),
         cmocka_unit_test(trial),
+        cmocka_unit_test(trial_counts),
+        cmocka_unit_test(trial_doubts),
         cmocka_unit_test(trial_far_apart),
         cmocka_unit_test(trial_belies),
         cmocka_unit_test(trial_is_told),
