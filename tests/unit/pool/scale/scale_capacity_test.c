@@ -11,6 +11,7 @@
 
 #include "pool/base/rng.h"
 #include "pool/scale/capacity.h"
+#include "pool/scale/forecast.h"
 #include "pool/scale/gaps.h"
 #include "pool/scale/stock.h"
 #include "tests/support/pool/scaler_world.h"
@@ -246,6 +247,47 @@ test_regular(void **state)
     }
 }
 
+/* A plan is raised where the bound makes a difference, and only there. */
+static void
+test_fitted(void **state)
+{
+    struct wp_scale_policy policy;
+    struct wp_forecast plan = {.leeway = 1, .expected = 8, .dispersion = 0.2};
+    uint32_t stock;
+
+    (void)state;
+    wp_scale_policy_init(&policy);
+    policy.objective = WP_SCALE_HIT_RATE;
+    policy.hit_rate = 0.99;
+    policy.max = UINT32_MAX;
+    stock = wp_forecast_stock(&plan, &policy, WP_MISS_LOST);
+    assert_in_range(stock, 9, 14);
+    plan.stock = stock;
+    wp_forecast_fit(&plan, &policy, WP_MISS_LOST, 0);
+    assert_int_equal(plan.stock, stock);
+    wp_forecast_fit(&plan, &policy, WP_MISS_LOST, 1000);
+    assert_int_equal(plan.stock, stock);
+    wp_forecast_fit(&plan, &policy, WP_MISS_LOST, 9);
+    assert_true(plan.stock > stock);
+    assert_false(plan.saturated);
+    /* None is wanted: none it stays. */
+    plan.stock = 0;
+    wp_forecast_fit(&plan, &policy, WP_MISS_LOST, 9);
+    assert_int_equal(plan.stock, 0);
+    /* As many come as can be made. */
+    plan.stock = stock;
+    wp_forecast_fit(&plan, &policy, WP_MISS_LOST, 8);
+    assert_true(plan.saturated);
+    assert_int_equal(plan.stock, stock);
+    /* More than max is not looked for. */
+    policy.max = 8;
+    plan.stock = 9;
+    wp_forecast_fit(&plan, &policy, WP_MISS_LOST, 9);
+    assert_int_equal(plan.stock, 9);
+    policy.max = 3;
+    assert_int_equal(wp_forecast_stock(&plan, &policy, WP_MISS_LOST), 4);
+}
+
 int
 main(void)
 {
@@ -257,6 +299,7 @@ main(void)
         cmocka_unit_test(test_whose_bound),
         cmocka_unit_test(test_shared),
         cmocka_unit_test(test_regular),
+        cmocka_unit_test(test_fitted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
