@@ -356,8 +356,20 @@ test_too_many(void **state)
                                             WP_STR(""), &policy, &err),
                      WP_INVALID_ARGUMENT);
     assert_string_equal(err.msg, "at most 128 rules were expected");
+    /* Up to the last one they are what may be asked for. */
+    len--;
+    text[len - 1] = '\0';
+    assert_int_equal(wp_egress_policy_parse_narrowed(wp_str_from(text),
+                                                     WP_STR("n127"), WP_STR(""),
+                                                     &policy, &err),
+                     WP_OK);
+    assert_int_equal(policy.rules_len, 1);
+    assert_int_equal(wp_egress_policy_parse_narrowed(wp_str_from(text),
+                                                     WP_STR("n128"), WP_STR(""),
+                                                     &policy, &err),
+                     WP_FAILED_PRECONDITION);
     /* All that a preset brings is counted, too. */
-    len -= 3;
+    len -= 2;
     assert_int_equal(wp_egress_policy_parse(WP_STR("packages other.test"),
                                             (struct wp_str){text, len}, &policy,
                                             &err),
@@ -492,6 +504,51 @@ test_narrow(void **state)
     assert_true(agreed > 1000);
 }
 
+static const struct wp_host *
+private_host(void)
+{
+    static struct wp_host host;
+    const char *why;
+
+    assert_true(wp_host_parse(WP_STR("10.0.0.1"), &host, &why));
+    return &host;
+}
+
+/* Goal: what lies behind a policy's last rule is none of its rules. */
+static void
+test_narrow_to_the_last_rule(void **state)
+{
+    static struct wp_egress_policy full;
+    static struct wp_egress_policy cut;
+    static struct wp_egress_policy both;
+
+    (void)state;
+    read_policy("a.test b.test 10.0.0.1 key:models", &full);
+    read_policy("a.test b.test 10.0.0.1 key:models", &cut);
+    cut.rules_len = 1;
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(wp_egress_policy_narrow(round == 0 ? &full : &cut,
+                                                 round == 0 ? &cut : &full,
+                                                 &both, NULL),
+                         WP_OK);
+        assert_int_equal(both.mode, WP_EGRESS_ALLOWLIST);
+        assert_int_equal(both.rules_len, 1);
+        assert_true(
+            wp_str_is(wp_egress_rule_name(&both, &both.rules[0]), "a.test"));
+    }
+    for (cut.rules_len = 1; cut.rules_len < 5; cut.rules_len++) {
+        const struct wp_host *private = private_host();
+
+        assert_int_equal(allows(&cut, "b.test:443", true), cut.rules_len > 1);
+        assert_int_equal(
+            wp_egress_allows_address(
+                &cut, (const struct sockaddr *)&private->address, 443, true),
+            cut.rules_len > 2);
+        assert_int_equal(wp_egress_allows_key(&cut, WP_STR("models")),
+                         cut.rules_len > 3);
+    }
+}
+
 /* Goal: what is left of two policies may have more rules than either. */
 static void
 test_narrow_too_many(void **state)
@@ -600,6 +657,7 @@ main(void)
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_narrow_to_the_last_rule),
         cmocka_unit_test(test_narrow_too_many),
         cmocka_unit_test(test_narrowed_by),
     };
