@@ -688,6 +688,11 @@ test_changes_of_rules(void **state)
          at(2023, 12, 23, 13), at(2024, 1, 7, 12)},
         {"AAA-11BBB,M11.1.0/2,M2.5.0/3", 11, at(2025, 11, 1, 15),
          at(2026, 2, 21, 15), at(2026, 10, 31, 15)},
+        /* All of a year's changes are in the year before, or behind. */
+        {"AAA0BBB,J1/-167,J2/-167", 0, at(2023, 12, 25, 1), at(2023, 12, 26, 0),
+         at(2024, 12, 25, 1)},
+        {"AAA0BBB,J364/167,J365/167", 0, at(2024, 1, 5, 23), at(2024, 1, 6, 22),
+         at(2025, 1, 5, 23)},
     };
 
     (void)state;
