@@ -94,6 +94,42 @@ full_is_refused_and_order_is_kept(void **state)
     wp_channel_fini(&channel);
 }
 
+/* Goal: a message takes its own bytes and a number beside them, up to where the
+ * next number may lie. */
+static void
+cells_are_no_larger_than_they_must_be(void **state)
+{
+    static const struct {
+        size_t size;
+        size_t cell_size;
+    } rows[] = {
+        {1, 16}, {7, 16}, {8, 16}, {9, 24}, {16, 24}, {17, 32},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct wp_channel channel;
+        unsigned char sent[17];
+        unsigned char got[18];
+
+        assert_true(wp_channel_init_sized(&channel, 2, rows[i].size));
+        assert_int_equal(channel.cell_size, rows[i].cell_size);
+        for (unsigned char k = 0; k < 2; k++) {
+            memset(sent, 'a' + k, sizeof sent);
+            assert_true(wp_channel_send_sized(&channel, sent));
+        }
+        assert_false(wp_channel_send_sized(&channel, sent));
+        for (unsigned char k = 0; k < 2; k++) {
+            memset(sent, 'a' + k, sizeof sent);
+            memset(got, '.', sizeof got);
+            assert_true(wp_channel_receive(&channel, got));
+            assert_memory_equal(got, sent, rows[i].size);
+            assert_int_equal(got[rows[i].size], '.');
+        }
+        wp_channel_fini(&channel);
+    }
+}
+
 static void
 kinds_are_kept(void **state)
 {
@@ -150,6 +186,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_is_refused_and_order_is_kept),
+        cmocka_unit_test(cells_are_no_larger_than_they_must_be),
         cmocka_unit_test(kinds_are_kept),
         cmocka_unit_test(another_thread_pushes),
     };

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -257,7 +258,51 @@ backoff_has_its_steps(void **state)
     }
 }
 
-/* --- Durations in metrics --- */
+/* --- Metrics --- */
+
+/* What lies behind the first of each is not the first's. */
+struct metrics {
+    struct wp_counter counters[2];
+    struct wp_histogram histograms[2];
+};
+
+static void *
+count(void *arg)
+{
+    struct metrics *metrics = arg;
+
+    wp_counter_add(&metrics->counters[0], 1);
+    wp_counter_add(&metrics->counters[1], 100);
+    wp_histogram_record(&metrics->histograms[0], 3 * WP_NS_PER_US);
+    wp_histogram_record(&metrics->histograms[1], 9 * WP_NS_PER_US);
+    return NULL;
+}
+
+/* Goal: so many threads as there are shards have one each, and a reader sums
+ * all of them and nothing else. */
+static void
+threads_share_no_shard(void **state)
+{
+    static struct metrics metrics;
+    struct wp_histogram_view view;
+
+    (void)state;
+    for (unsigned i = 1; i <= WP_METRIC_SHARDS; i++) {
+        pthread_t thread;
+
+        assert_int_equal(pthread_create(&thread, NULL, count, &metrics), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(wp_counter_read(&metrics.counters[0]), i);
+        wp_histogram_read(&metrics.histograms[0], &view);
+        assert_int_equal(view.count, i);
+    }
+    for (unsigned i = 0; i < WP_METRIC_SHARDS; i++) {
+        assert_int_equal(metrics.counters[0].shard[i].value, 1);
+        assert_int_equal(metrics.histograms[0].shard[i].bucket[3], 1);
+    }
+    assert_int_equal(view.bucket[3], WP_METRIC_SHARDS);
+    assert_int_equal(view.sum_ns, WP_METRIC_SHARDS * 3 * WP_NS_PER_US);
+}
 
 /* Goal: a quantile is the bound of the bucket in which that part of all is
  * reached, to the one. */
@@ -372,6 +417,7 @@ main(void)
         cmocka_unit_test(addresses_are_refused_in_words),
         cmocka_unit_test(rng_has_its_numbers),
         cmocka_unit_test(backoff_has_its_steps),
+        cmocka_unit_test(threads_share_no_shard),
         cmocka_unit_test(quantiles_are_exact),
         cmocka_unit_test(buckets_have_their_bounds),
         cmocka_unit_test(times_have_their_digits),
