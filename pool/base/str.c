@@ -186,13 +186,14 @@ wp_str_is_dns_name(struct wp_str s, size_t max_len)
         !is_lower_alnum(s.ptr[s.len - 1])) {
         return false;
     }
-    for (size_t i = 1; i + 1 < s.len; i++) {
+    for (size_t i = 1; i < s.len; i++) {
         char c = s.ptr[i];
         bool dot = c == '.';
 
         if (!is_lower_alnum(c) && c != '-' && !dot) {
             return false;
         }
+        /* The last one is no dot: there is one behind it. */
         if (dot &&
             (!is_lower_alnum(s.ptr[i - 1]) || !is_lower_alnum(s.ptr[i + 1]))) {
             return false;
