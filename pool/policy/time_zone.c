@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 #include "pool/base/file.h"
 #include "pool/policy/time_zone_impl.h"
 
@@ -64,11 +65,9 @@ wp_time_zone_to_local_s(const struct wp_time_zone *zone, int64_t utc_s)
     WP_ASSERT(utc_s >= -WP_ZONED_MAX_S && utc_s <= WP_ZONED_MAX_S);
     for (int64_t at_s = utc_s - REACH_S; at_s <= utc_s; at_s = until_s) {
         int64_t offset_s = wp_time_zone_offset_s(zone, at_s, &until_s);
-        int64_t last_s = until_s - 1 < utc_s ? until_s - 1 : utc_s;
+        int64_t last_s = wp_min_i64(until_s - 1, utc_s);
 
-        if (last_s + offset_s > latest_s) {
-            latest_s = last_s + offset_s;
-        }
+        latest_s = wp_max_i64(latest_s, last_s + offset_s);
     }
     return latest_s;
 }
@@ -82,7 +81,7 @@ wp_time_zone_from_local_s(const struct wp_time_zone *zone, int64_t local_s)
     for (;;) {
         int64_t until_s;
         int64_t offset_s = wp_time_zone_offset_s(zone, at_s, &until_s);
-        int64_t then_s = local_s - offset_s > at_s ? local_s - offset_s : at_s;
+        int64_t then_s = wp_max_i64(local_s - offset_s, at_s);
 
         if (then_s < until_s) {
             return then_s;

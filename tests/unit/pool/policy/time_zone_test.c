@@ -127,6 +127,40 @@ test_local_times(void **state)
     }
 }
 
+/* Goal: at the second in which clocks go back they stand still, until the time
+ * that they showed comes again; forward they leap at once. */
+static void
+test_local_times_at_changes(void **state)
+{
+    /* Winter: back from 03:00 to 02:00. Summer: from 02:00 to 03:00. */
+    const struct wp_time_zone *zone = zone_named("Europe/Zurich");
+    int64_t back_s = at(2024, 10, 27, 1);
+    int64_t on_s = at(2024, 3, 31, 1);
+
+    (void)state;
+    for (int64_t s = -2; s <= HOUR + 2; s++) {
+        int64_t expected_s = s < 0      ? back_s + s + 2 * HOUR
+                             : s < HOUR ? back_s - 1 + 2 * HOUR
+                                        : back_s + s + HOUR;
+
+        assert_int_equal(wp_time_zone_to_local_s(zone, back_s + s), expected_s);
+        if (s < 0 || s >= HOUR) {
+            assert_int_equal(wp_time_zone_from_local_s(zone, expected_s),
+                             back_s + s);
+        }
+    }
+    for (int64_t s = -2; s <= 2; s++) {
+        int64_t expected_s = on_s + s + (s < 0 ? HOUR : 2 * HOUR);
+
+        assert_int_equal(wp_time_zone_to_local_s(zone, on_s + s), expected_s);
+        assert_int_equal(wp_time_zone_from_local_s(zone, expected_s), on_s + s);
+    }
+    /* What is skipped is reached when the gap is. */
+    assert_int_equal(wp_time_zone_from_local_s(zone, on_s + HOUR), on_s);
+    assert_int_equal(wp_time_zone_from_local_s(zone, on_s + 2 * HOUR - 1),
+                     on_s);
+}
+
 static void
 test_names(void **state)
 {
@@ -170,6 +204,51 @@ test_names(void **state)
                      WP_INVALID_ARGUMENT);
     assert_non_null(strstr(err.msg, "package tzdata"));
     wp_time_zone_use_directory("/usr/share/zoneinfo");
+}
+
+/* Is it looked for? */
+static bool
+is_name(struct wp_str name)
+{
+    static const char none[] = "no such zone in /usr/share/zoneinfo; a name "
+                               "such as Europe/Zurich or UTC expected";
+    static const char bad[] =
+        "a name such as Europe/Zurich or UTC expected, of letters, digits and "
+        "+-_/ and at most 63 characters";
+    const struct wp_time_zone *zone;
+    struct wp_err err = {.msg = ""};
+
+    assert_int_equal(wp_time_zone_find(name, &zone, &err), WP_INVALID_ARGUMENT);
+    if (strcmp(err.msg, none) != 0) {
+        assert_string_equal(err.msg, bad);
+    }
+    return strcmp(err.msg, none) == 0;
+}
+
+/* Goal: a name has letters, digits and +-_, with single / and . within it, and
+ * is of at most so many characters. */
+static void
+test_bytes_of_names(void **state)
+{
+    static const char words[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-_";
+    char longest[WP_TIME_ZONE_NAME_MAX + 1];
+
+    (void)state;
+    for (int c = 0; c < 256; c++) {
+        bool is_word = c != 0 && strchr(words, c) != NULL;
+        char name[] = {'x', (char)c, 'x'};
+
+        assert_int_equal(is_name((struct wp_str){name, 1}), true);
+        assert_int_equal(is_name((struct wp_str){name, 3}),
+                         is_word || c == '/' || c == '.');
+        assert_int_equal(is_name((struct wp_str){name + 1, 2}), is_word);
+        assert_int_equal(is_name((struct wp_str){name, 2}),
+                         is_word || c == '.');
+    }
+    memset(longest, 'x', sizeof longest);
+    assert_true(is_name((struct wp_str){longest, WP_TIME_ZONE_NAME_MAX}));
+    assert_false(is_name((struct wp_str){longest, sizeof longest}));
 }
 
 /* --- Made files --- */
@@ -758,7 +837,9 @@ main(void)
         cmocka_unit_test(test_utc_needs_no_file),
         cmocka_unit_test(test_offsets),
         cmocka_unit_test(test_local_times),
+        cmocka_unit_test(test_local_times_at_changes),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_bytes_of_names),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_summer_all_year),
