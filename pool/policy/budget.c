@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "pool/base/extreme.h"
+
 /* Those that take part, as a heap with the one on top to which one more is
  * worth most. */
 struct sharing {
@@ -10,7 +12,7 @@ struct sharing {
     uint32_t n;
     uint32_t *heap;
     uint32_t heap_len;
-    uint64_t left; /* To be shared. */
+    uint32_t left; /* To be shared. */
 };
 
 static int
@@ -94,8 +96,7 @@ share_in_steps(struct sharing *s, uint32_t step)
         struct wp_budget_pool *pool = &s->pools[s->heap[0]];
         uint32_t more = pool->wanted - pool->share;
 
-        more = more < step ? more : step;
-        more = more < s->left ? more : (uint32_t)s->left;
+        more = wp_min_u32(wp_min_u32(more, step), s->left);
         pool->share += more;
         pool->step = more;
         s->left -= more;
@@ -112,8 +113,6 @@ share_in_steps(struct sharing *s, uint32_t step)
 static void
 share_mins(struct sharing *s)
 {
-    uint64_t left = s->left;
-
     for (uint32_t i = 0; i < s->n; i++) {
         s->pools[i].share = s->pools[i].min;
         /* By name: worth alone decides, and none is worth more. */
@@ -127,8 +126,8 @@ share_mins(struct sharing *s)
     while (s->heap_len > 0) {
         struct wp_budget_pool *pool = &s->pools[s->heap[0]];
 
-        pool->share = pool->min < left ? pool->min : (uint32_t)left;
-        left -= pool->share;
+        pool->share = wp_min_u32(pool->min, s->left);
+        s->left -= pool->share;
         s->heap[0] = s->heap[--s->heap_len];
         sift_down(s, 0);
     }
@@ -148,7 +147,7 @@ wp_budget_share(struct wp_budget_pool *pools, uint32_t n, uint32_t total,
 
         pool->share = pool->min;
         mins += pool->min;
-        wanted += pool->wanted > pool->min ? pool->wanted : pool->min;
+        wanted += wp_max_u32(pool->wanted, pool->min);
     }
     if (mins > total) {
         share_mins(&s);
@@ -156,12 +155,11 @@ wp_budget_share(struct wp_budget_pool *pools, uint32_t n, uint32_t total,
     }
     if (wanted <= total) {
         for (uint32_t i = 0; i < n; i++) {
-            pools[i].share =
-                pools[i].wanted > pools[i].min ? pools[i].wanted : pools[i].min;
+            pools[i].share = wp_max_u32(pools[i].wanted, pools[i].min);
         }
         return true;
     }
-    s.left = total - mins;
+    s.left = total - (uint32_t)mins;
     while (step < s.left / n) {
         step *= 2;
     }
