@@ -270,6 +270,12 @@ test_groups(void **state)
         {"autoscaler.warmpool.io/min",
          "autoscaler.warmpool.io/min: unknown group of annotations; did you "
          "mean autoscale.warmpool.io/?"},
+        /* Three letters are too many, if none of them is in its name. */
+        {"pol.warpol.io/ttl-max", NULL},
+        {"thepool.warmpool.io/ttl-max",
+         "thepool.warmpool.io/ttl-max: unknown group of annotations; did you "
+         "mean pool.warmpool.io/?"},
+        {"xxxxxxx.warmpool.io/ttl-max", NULL},
         {"autoscale.warmpool.io/mim",
          "annotations of autoscale.warmpool.io/: mim: unknown key; the nearest "
          "known one is min; all of them: warmpool-autoscale(7)"},

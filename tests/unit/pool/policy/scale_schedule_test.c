@@ -372,6 +372,43 @@ test_a_weekday_saves_an_impossible_day(void **state)
 }
 
 static void
+put_series(char *out, size_t size, int step, int last)
+{
+    if (step > last) {
+        (void)snprintf(out, size, "0");
+    } else if (2 * step > last) {
+        (void)snprintf(out, size, "0,%d", step);
+    } else {
+        (void)snprintf(out, size, "0-%d/%d", last / step * step, step);
+    }
+}
+
+/* Goal: three or more at even steps are a series, up to the last of them. */
+static void
+test_text_of_steps(void **state)
+{
+    (void)state;
+    for (int step = 2; step < 60; step++) {
+        int hours = step < 24 ? step : 2;
+        char text[64];
+        char written[WP_SCHEDULE_TEXT_MAX];
+        char expected[WP_SCHEDULE_TEXT_MAX];
+        char series[2][32];
+        struct wp_schedule schedule;
+
+        (void)snprintf(text, sizeof text, "*/%d */%d * * * for 1h at least 1",
+                       step, hours);
+        schedule = parse_in("UTC", text);
+        wp_schedule_format(&schedule, written);
+        put_series(series[0], sizeof series[0], step, 59);
+        put_series(series[1], sizeof series[1], hours, 23);
+        (void)snprintf(expected, sizeof expected,
+                       "%s %s * * * for 1h at least 1", series[0], series[1]);
+        assert_string_equal(written, expected);
+    }
+}
+
+static void
 test_text_round_trip(void **state)
 {
     static const struct {
@@ -431,6 +468,7 @@ main(void)
         cmocka_unit_test(test_the_ends_of_time),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_a_weekday_saves_an_impossible_day),
+        cmocka_unit_test(test_text_of_steps),
         cmocka_unit_test(test_text_round_trip),
     };
 

@@ -580,6 +580,49 @@ test_bounds_of_files(void **state)
     refuse(b, "its length");
 }
 
+/* Goal: a block is as long as its counts say, each of them: the second one is
+ * found behind the first, and one whose end lacks is refused. */
+static void
+test_counts_of_both_blocks(void **state)
+{
+    static const struct {
+        uint32_t is; /* isutc and isstd */
+        uint32_t leaps;
+        uint32_t times;
+        uint32_t types;
+    } rows[] = {
+        {0, 0, 1, 1}, {1, 0, 1, 1}, {0, 1, 1, 1}, {0, 3, 1, 1},
+        {2, 2, 3, 2}, {0, 0, 0, 3}, {0, 0, 5, 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct bytes b = {.len = 0};
+        struct wp_time_zone *zone;
+        struct wp_err err;
+        size_t len;
+
+        add_header(&b, '2', rows[i].leaps, rows[i].times, rows[i].types);
+        for (unsigned k = 0; k < 8; k++) {
+            b.at[20 + k] = k % 4 == 3 ? (uint8_t)rows[i].is : 0;
+        }
+        len = 5 * rows[i].times + 6 * rows[i].types + 4 + 8 * rows[i].leaps +
+              2 * rows[i].is;
+        for (size_t k = 1; k < len; k++) {
+            add_be(&b, 0, 1);
+        }
+        refuse(b, "it ends too early");
+        add_be(&b, 0, 1);
+        refuse(b, "no header"); /* Of the second. */
+        add_block(&b, '2', 8);
+        add(&b, "\n\n", 2);
+        assert_int_equal(parse(&b, &zone, &err), WP_OK);
+        assert_int_equal(offset_of(zone, 999), HOUR);
+        assert_int_equal(offset_of(zone, 1000), 2 * HOUR);
+        wp_time_zone_destroy(zone);
+    }
+}
+
 /* What follows the only block of a file counts for nothing, as long as the file
  * is not too long; and less than a header is too short. */
 static void
@@ -845,6 +888,7 @@ main(void)
         cmocka_unit_test(test_summer_all_year),
         cmocka_unit_test(test_damaged_files),
         cmocka_unit_test(test_bounds_of_files),
+        cmocka_unit_test(test_counts_of_both_blocks),
         cmocka_unit_test(test_lengths_of_files),
         cmocka_unit_test(test_bounds_of_offsets),
         cmocka_unit_test(test_footers),
