@@ -15,16 +15,13 @@ struct sharing {
     uint32_t left; /* To be shared. */
 };
 
-static int
-compare_names(const struct wp_budget_pool *a, const struct wp_budget_pool *b)
+static bool
+name_goes_before(const struct wp_budget_pool *a, const struct wp_budget_pool *b)
 {
     size_t len = a->name.len < b->name.len ? a->name.len : b->name.len;
     int order = len > 0 ? memcmp(a->name.ptr, b->name.ptr, len) : 0;
 
-    if (order != 0) {
-        return order;
-    }
-    return a->name.len < b->name.len ? -1 : a->name.len > b->name.len;
+    return order < 0 || (order == 0 && a->name.len < b->name.len);
 }
 
 static bool
@@ -36,7 +33,7 @@ goes_before(const struct sharing *s, uint32_t a, uint32_t b)
     if (x->next > y->next || x->next < y->next) {
         return x->next > y->next;
     }
-    return compare_names(x, y) < 0;
+    return name_goes_before(x, y);
 }
 
 static void
