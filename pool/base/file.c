@@ -27,8 +27,11 @@ wp_path_read(const char *path, int open_flags, void *out, size_t cap,
     }
     while (n > 0 && len < cap) {
         n = read(fd, bytes + len, cap - len);
-        len += n > 0 ? (size_t)n : 0;
-        n = n < 0 && errno == EINTR ? 1 : n;
+        if (n >= 0) {
+            len += (size_t)n;
+        } else if (errno == EINTR) {
+            n = 1;
+        }
     }
     saved = errno;
     (void)close(fd);
