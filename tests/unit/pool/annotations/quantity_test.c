@@ -56,6 +56,33 @@ one_spelling(void **state)
     }
 }
 
+/* Goal: forty digits are taken, and zeros before them do not count; but no text
+ * is taken that is too long. */
+static void
+longest(void **state)
+{
+    static char text[INT16_MAX + 1];
+    char out[WP_QUANTITY_TEXT_MAX];
+
+    (void)state;
+    memset(text, '0', sizeof text);
+    memset(text + INT16_MAX - 40, '1', 40);
+    assert_true(wp_quantity_canonical((struct wp_str){text, INT16_MAX}, out));
+    assert_string_equal(out, "1.111111111111111111111111111111111111111e+39");
+    text[INT16_MAX - 41] = '1';
+    assert_false(wp_quantity_canonical((struct wp_str){text, INT16_MAX}, out));
+    memset(text, '0', sizeof text);
+    assert_true(wp_quantity_canonical((struct wp_str){text, INT16_MAX}, out));
+    assert_string_equal(out, "0");
+    assert_false(
+        wp_quantity_canonical((struct wp_str){text, sizeof text}, out));
+    /* Nor behind the point. */
+    text[1] = '.';
+    memset(text + 60, '2', 40);
+    assert_true(wp_quantity_canonical((struct wp_str){text, 100}, out));
+    assert_string_equal(out, "2.222222222222222222222222222222222222222e-59");
+}
+
 static void
 no_quantities(void **state)
 {
@@ -146,6 +173,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_spelling),
+        cmocka_unit_test(longest),
         cmocka_unit_test(no_quantities),
         cmocka_unit_test(in_units),
     };

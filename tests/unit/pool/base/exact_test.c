@@ -325,6 +325,11 @@ quantiles_are_exact(void **state)
                      wp_histogram_bound_ns(7));
     assert_int_equal(wp_histogram_quantile_ns(&view, 0.76), INT64_MAX);
     assert_int_equal(wp_histogram_quantile_ns(&view, 1.0), INT64_MAX);
+    /* What is in no bucket is longer than all that is. */
+    view.count = 5;
+    assert_int_equal(wp_histogram_quantile_ns(&view, 1.0), INT64_MAX);
+    assert_int_equal(wp_histogram_quantile_ns(&view, 0.6),
+                     wp_histogram_bound_ns(7));
 }
 
 static void
