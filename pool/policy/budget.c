@@ -30,10 +30,10 @@ goes_before(const struct sharing *s, uint32_t a, uint32_t b)
     const struct wp_budget_pool *x = &s->pools[s->heap[a]];
     const struct wp_budget_pool *y = &s->pools[s->heap[b]];
 
-    if (x->next > y->next || x->next < y->next) {
-        return x->next > y->next;
+    if (x->next < y->next) {
+        return false;
     }
-    return name_goes_before(x, y);
+    return x->next > y->next || name_goes_before(x, y);
 }
 
 static void

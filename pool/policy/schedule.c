@@ -5,6 +5,7 @@
 #include "pool/base/assert.h"
 #include "pool/base/civil.h"
 #include "pool/base/clock.h"
+#include "pool/base/extreme.h"
 
 enum {
     MINUTE_S = 60,
@@ -25,9 +26,7 @@ enum {
 static int64_t
 clamp_wall(int64_t wall_ns)
 {
-    return wall_ns > WALL_MAX_NS    ? WALL_MAX_NS
-           : wall_ns < -WALL_MAX_NS ? -WALL_MAX_NS
-                                    : wall_ns;
+    return wp_max_i64(wp_min_i64(wall_ns, WALL_MAX_NS), -WALL_MAX_NS);
 }
 
 /* --- Minutes of the local clock, counted from 1970 --- */
