@@ -306,6 +306,49 @@ test_edges(void **state)
     free_group(group);
 }
 
+/* Goal: who stands behind those that share has no part in it, however much it
+ * would be worth there. */
+static void
+test_no_others_share(void **state)
+{
+    static const struct {
+        uint32_t total;
+        uint32_t min;
+        bool enough;
+    } rows[] = {{100, 0, true}, {7, 0, true}, {7, 2, true}, {7, 5, false}};
+    struct group *group = new_group(4);
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        group->pools[i].wanted = 10;
+        for (uint32_t s = 0; s < 10; s++) {
+            group->curves[i].worth[s] = i < 3 ? 1 : 100;
+        }
+    }
+    group->pools[3].name = WP_STR("first");
+    group->pools[3].min = 1;
+    group->heap[3] = 77;
+    for (size_t i = 0; i < WP_ARRAY_LEN(rows); i++) {
+        struct wp_budget_pool other = group->pools[3];
+        uint32_t sum = 0;
+
+        for (uint32_t k = 0; k < 3; k++) {
+            group->pools[k].min = rows[i].min;
+        }
+        assert_int_equal(
+            wp_budget_share(group->pools, 3, rows[i].total, group->heap),
+            rows[i].enough);
+        for (uint32_t k = 0; k < 3; k++) {
+            sum += group->pools[k].share;
+        }
+        assert_int_equal(sum, rows[i].total < 30 ? rows[i].total : 30);
+        assert_memory_equal(&group->pools[3], &other, sizeof other);
+        assert_int_equal(group->heap[3], 77);
+    }
+    assert_int_equal(group->curves[3].asked, 0);
+    free_group(group);
+}
+
 /* A hundred thousand sandboxes among 64 pools need some thousand questions. */
 static void
 test_cost(void **state)
@@ -337,6 +380,7 @@ main(void)
         cmocka_unit_test(test_the_same_as_one_by_one),
         cmocka_unit_test(test_ties_go_by_name),
         cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_no_others_share),
         cmocka_unit_test(test_cost),
     };
 
