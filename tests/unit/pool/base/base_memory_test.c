@@ -18,6 +18,16 @@
 static bool memory_lacks;
 static bool descriptors_lack;
 
+enum {
+    SECRETS = 2,
+    SECRET_LEN = 100 << 10, /* Of a block of its own. */
+};
+
+/* Whoever frees something next has wiped these before. */
+static const char *secrets[SECRETS];
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 int __real_eventfd(unsigned count, int flags);
@@ -37,6 +47,20 @@ __wrap_eventfd(unsigned count, int flags)
         return -1;
     }
     return __real_eventfd(count, flags);
+}
+
+void
+__wrap_free(void *memory)
+{
+    for (int i = 0; i < SECRETS; i++) {
+        for (size_t k = 0; secrets[i] != NULL && k < SECRET_LEN; k++) {
+            if (secrets[i][k] != 0) {
+                fail_msg("byte %zu of secret %d", k, i);
+            }
+        }
+        secrets[i] = NULL;
+    }
+    __real_free(memory);
 }
 
 static uint64_t
@@ -138,8 +162,34 @@ region_keeps_what_it_has(void **state)
     assert_null(wp_region_alloc(&region, PTRDIFF_MAX));
     assert_string_equal(first, "first");
     assert_string_equal(small, "small");
+    for (int round = 0; round < 2; round++) {
+        /* With room left: that goes, too. */
+        wp_region_free(&region);
+        assert_null(region.blocks);
+        assert_null(wp_arena_alloc(&region.last, 1));
+        assert_non_null(wp_region_alloc(&region, 1));
+    }
     wp_region_free(&region);
+}
+
+/* Goal: of secrets nothing is left where they were, in any block. */
+static void
+region_with_secrets_is_wiped(void **state)
+{
+    struct wp_region region = {.blocks = NULL};
+
+    (void)state;
+    for (int i = 0; i < SECRETS; i++) {
+        char *held = wp_region_alloc(&region, SECRET_LEN);
+
+        assert_non_null(held);
+        memset(held, 's', SECRET_LEN);
+        secrets[i] = held;
+    }
+    wp_region_wipe(&region);
+    assert_null(secrets[0]);
     assert_null(region.blocks);
+    assert_null(wp_arena_alloc(&region.last, 1));
 }
 
 int
@@ -149,6 +199,7 @@ main(void)
         cmocka_unit_test(index_keeps_what_it_has),
         cmocka_unit_test(channel_is_whole_or_not_at_all),
         cmocka_unit_test(region_keeps_what_it_has),
+        cmocka_unit_test(region_with_secrets_is_wiped),
     };
 
     return cmocka_run_group_tests_name("base_memory", tests, NULL, NULL);
