@@ -2,6 +2,7 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
+#include "pool/base/extreme.h"
 #include "pool/base/nearest.h"
 #include "pool/policy/policy_parts.h"
 
@@ -206,12 +207,10 @@ wp_scale_policy_floor(struct wp_scale_policy *policy, int64_t wall_ns,
         int64_t changes_ns;
         bool holds = wp_schedule_holds(schedule, wall_ns, &changes_ns);
 
-        if (holds && schedule->at_least > floor) {
-            floor = schedule->at_least;
+        if (holds) {
+            floor = wp_max_u32(floor, schedule->at_least);
         }
-        if (changes_ns < *changes_at_ns) {
-            *changes_at_ns = changes_ns;
-        }
+        *changes_at_ns = wp_min_i64(*changes_at_ns, changes_ns);
     }
     return floor;
 }

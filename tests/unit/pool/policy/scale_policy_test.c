@@ -447,6 +447,43 @@ test_floors(void **state)
     }
 }
 
+/* Goal: of a longer schedule that was there before nothing is left. */
+static void
+test_shorter_schedule(void **state)
+{
+    static const struct pair shorter[] = {
+        {"objective", "99%"},
+        {"max", "10"},
+        {"schedule", "0 8 * * * for 4h at least 10"},
+    };
+    static const struct pair longer[] = {
+        {"schedule", "0 8 * * * for 4h at least 10;"
+                     "0 6 * * * for 9h at least 30"},
+    };
+    struct wp_scale_policy fresh = with(shorter, WP_ARRAY_LEN(shorter));
+    struct wp_scale_policy policy = with(longer, WP_ARRAY_LEN(longer));
+    char text[WP_SCALE_VALUE_MAX];
+    int64_t changes_ns;
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(shorter); i++) {
+        assert_int_equal(
+            wp_scale_policy_set(&policy, wp_str_from(shorter[i].key),
+                                wp_str_from(shorter[i].value), NULL),
+            WP_OK);
+    }
+    assert_int_equal(policy.n_floors, 1);
+    assert_int_equal(wp_scale_policy_check(&policy, NULL), WP_OK);
+    assert_true(wp_scale_policy_eq(&policy, &fresh));
+    assert_true(wp_scale_policy_eq(&fresh, &policy));
+    assert_true(
+        wp_scale_policy_get(&policy, WP_STR("schedule"), text, sizeof text));
+    assert_string_equal(text, "0 8 * * * for 4h at least 10");
+    assert_int_equal(
+        wp_scale_policy_floor(&policy, 7 * 3600 * WP_NS_PER_S, &changes_ns), 0);
+    assert_int_equal(changes_ns, 8 * 3600 * WP_NS_PER_S);
+}
+
 /* The man page has the keys of the table, in their order. */
 static void
 test_the_manual_is_the_table(void **state)
@@ -489,6 +526,7 @@ main(void)
         cmocka_unit_test(test_unknown_keys_name_the_nearest),
         cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_floors),
+        cmocka_unit_test(test_shorter_schedule),
         cmocka_unit_test(test_the_manual_is_the_table),
     };
 

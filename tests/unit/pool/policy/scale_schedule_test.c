@@ -206,7 +206,18 @@ test_windows(void **state)
         {"2025-01-06T11:10", true, "2025-01-06T12:30"},
     };
 
+    /* From where none was for long, the clock goes back into one, or to before
+     * one that it was in. */
+    static const struct look year[] = {
+        {"2024-01-01T00:30", true, "2024-01-01T01:00"},
+        {"2025-01-20T00:00", false, "2026-01-01T00:00"},
+        {"2025-01-01T00:30", true, "2025-01-01T01:00"},
+        {"2024-06-01T00:00", false, "2025-01-01T00:00"},
+        {"2024-01-01T00:59", true, "2024-01-01T01:00"},
+    };
+
     (void)state;
+    check_looks("UTC", "0 0 1 1 * for 1h at least 1", year, WP_ARRAY_LEN(year));
     check_looks("UTC", "0 22 * * * for 6h at least 1", midnight,
                 WP_ARRAY_LEN(midnight));
     check_looks("Europe/Zurich", "0 22 * * * for 6h at least 1", spring,
