@@ -165,7 +165,14 @@ in_units(void **state)
     assert_int_equal(value, 1000000000);
     assert_true(wp_quantity_whole(wp_str_from("1500m"), &value));
     assert_int_equal(value, 2); /* Rounded up. */
+    assert_true(wp_quantity_whole(wp_str_from("1Ei"), &value));
+    assert_int_equal(value, UINT64_C(1) << 60);
+    assert_false(wp_quantity_whole(wp_str_from("1152921504606846977"), &value));
     assert_false(wp_quantity_whole(wp_str_from("8Ei"), &value));
+    assert_true(wp_quantity_milli(wp_str_from("9223372036854775807m"), &value));
+    assert_int_equal(value, INT64_MAX);
+    assert_false(
+        wp_quantity_milli(wp_str_from("9223372036854775808m"), &value));
 }
 
 int
