@@ -111,7 +111,6 @@ static void
 share_mins(struct sharing *s)
 {
     for (uint32_t i = 0; i < s->n; i++) {
-        s->pools[i].share = s->pools[i].min;
         /* By name: worth alone decides, and none is worth more. */
         s->pools[i].next = 0;
         s->heap[i] = i;

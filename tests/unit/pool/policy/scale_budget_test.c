@@ -306,6 +306,45 @@ test_edges(void **state)
     free_group(group);
 }
 
+/* Goal: where the mins are too many they go by name, in whatever order the
+ * pools are, and whatever one more was worth before. */
+static void
+test_mins_go_by_name(void **state)
+{
+    enum {
+        N = 5
+    };
+
+    (void)state;
+    for (uint32_t step = 1; step < N; step++) {
+        for (uint32_t from = 0; from < N; from++) {
+            struct group *group = new_group(N);
+
+            for (uint32_t i = 0; i < N; i++) {
+                (void)snprintf(group->names[i], sizeof group->names[i], "p%u",
+                               (from + i * step) % N);
+                group->pools[i].name = wp_str_from(group->names[i]);
+                group->pools[i].wanted = 10;
+                for (uint32_t s = 0; s < 10; s++) {
+                    group->curves[i].worth[s] = i;
+                }
+            }
+            assert_true(wp_budget_share(group->pools, N, 13, group->heap));
+            for (uint32_t i = 0; i < N; i++) {
+                group->pools[i].min = 4;
+            }
+            assert_false(wp_budget_share(group->pools, N, 10, group->heap));
+            for (uint32_t i = 0; i < N; i++) {
+                static const uint32_t shares[N] = {4, 4, 2, 0, 0};
+
+                assert_int_equal(group->pools[i].share,
+                                 shares[(from + i * step) % N]);
+            }
+            free_group(group);
+        }
+    }
+}
+
 /* Goal: who stands behind those that share has no part in it, however much it
  * would be worth there. */
 static void
@@ -380,6 +419,7 @@ main(void)
         cmocka_unit_test(test_the_same_as_one_by_one),
         cmocka_unit_test(test_ties_go_by_name),
         cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_mins_go_by_name),
         cmocka_unit_test(test_no_others_share),
         cmocka_unit_test(test_cost),
     };
