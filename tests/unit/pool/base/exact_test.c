@@ -4,18 +4,23 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "pool/base/address.h"
 #include "pool/base/arena.h"
+#include "pool/base/assert.h"
 #include "pool/base/clock.h"
 #include "pool/base/compiler.h"
 #include "pool/base/metrics.h"
@@ -258,6 +263,65 @@ backoff_has_its_steps(void **state)
     }
 }
 
+/* --- Assertions --- */
+
+/* What a process says that fails in this way; how long it is. */
+static size_t
+said_by_failing(const char *expr, char *out, size_t cap)
+{
+    int ends[2];
+    size_t len = 0;
+    ssize_t n;
+    int how;
+    pid_t pid;
+
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const struct rlimit no_core = {0, 0};
+
+        (void)setrlimit(RLIMIT_CORE, &no_core);
+        (void)signal(SIGABRT, SIG_DFL);
+        (void)dup2(ends[1], STDERR_FILENO);
+        wp_assert_failed(expr, "some.c", 12, "some_name");
+    }
+    (void)close(ends[1]);
+    while ((n = read(ends[0], out + len, cap - len)) > 0) {
+        len += (size_t)n;
+    }
+    (void)close(ends[0]);
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT);
+    return len;
+}
+
+/* Goal: what failed is said, cut where it is too long, before the end. */
+static void
+failed_assertions_are_told(void **state)
+{
+    static const char begin[] = "assertion failed: ";
+    static const char end[] = " at some.c:12 (some_name)\n";
+    const size_t room = 512 - (sizeof begin - 1) - (sizeof end - 1);
+    char expr[600];
+    char said[1024];
+
+    (void)state;
+    assert_int_equal(said_by_failing("a == b", said, sizeof said),
+                     sizeof begin - 1 + 6 + sizeof end - 1);
+    assert_memory_equal(said,
+                        "assertion failed: a == b at some.c:12 "
+                        "(some_name)\n",
+                        sizeof begin - 1 + 6 + sizeof end - 1);
+    /* One that just fits, and one that does not. */
+    for (size_t more = 0; more < 2; more++) {
+        memset(expr, 'x', sizeof expr);
+        expr[room - 1 + more] = '\0';
+        assert_int_equal(said_by_failing(expr, said, sizeof said), 511);
+        assert_int_equal(said[510], more == 0 ? '\n' : ')');
+    }
+}
+
 /* --- Metrics --- */
 
 /* What lies behind the first of each is not the first's. */
@@ -422,6 +486,7 @@ main(void)
         cmocka_unit_test(addresses_are_refused_in_words),
         cmocka_unit_test(rng_has_its_numbers),
         cmocka_unit_test(backoff_has_its_steps),
+        cmocka_unit_test(failed_assertions_are_told),
         cmocka_unit_test(threads_share_no_shard),
         cmocka_unit_test(quantiles_are_exact),
         cmocka_unit_test(buckets_have_their_bounds),
