@@ -452,6 +452,8 @@ test_reasons(void **state)
         const char *why;
     } rows[] = {
         {"[1.2.3.4]:1", "an IPv6 address was expected in the brackets"},
+        {"[]:1", "a host was expected: labels of letters, digits and hyphens, "
+                 "international ones as xn--..., or an address"},
         {"a b:1", "a host was expected: labels of letters, digits and "
                   "hyphens, international ones as xn--..., or an address"},
         {"1.2.3.256:1", "the host ends in a number but is no IPv4 address"},
