@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "pool/history/history.h"
 #include "pool/lease_store.h"
 #include "pool/table/pools.h"
 #include "tests/unit/pool/core/one_pool.h"
@@ -273,10 +274,34 @@ warming(void)
     return WP_SLOT_REF_NONE;
 }
 
+/* What is recorded for the scaler: that these took so long, and no others. */
+static void
+check_recorded_leads(const int64_t *leads_ns, uint32_t n)
+{
+    struct wp_history *history = wp_pools_history(rig.pools, 0);
+    struct wp_history_cursor cursor;
+    struct wp_history_event event;
+    uint32_t at = 0;
+
+    assert_non_null(history);
+    wp_history_first(history, &cursor);
+    while (wp_history_next(&cursor, &event)) {
+        if (event.kind == WP_HISTORY_READY) {
+            assert_true(at < n);
+            assert_int_equal(event.lead_ns,
+                             wp_history_lead_round(leads_ns[at]));
+            at++;
+        }
+    }
+    assert_int_equal(at, n);
+    wp_history_destroy(history);
+}
+
 /* Goal: the time before it was begun with is not the time that it took. */
 static void
 queueing_is_told_from_making(void **state)
 {
+    static const int64_t leads_ns[] = {4 * S, 10 * S};
     struct wp_histogram_view view;
     struct wp_rig_claim c;
     struct wp_pool_outlook out;
@@ -309,6 +334,7 @@ queueing_is_told_from_making(void **state)
                      1 * S - 1 * S / 16);
     assert_true(wp_pools_outlook(rig.pools, 0, &out));
     assert_int_equal(out.lead_ns, 18 * S);
+    check_recorded_leads(leads_ns, 2);
     wp_rig_fini(&rig);
 }
 
