@@ -141,16 +141,13 @@ static struct wp_lease_op *
 take_or_leave(struct wp_commit_queue *queue, bool *closed)
 {
     uintptr_t before = BUSY;
+    bool left;
 
-    *closed = false;
     /* Gives the turn back: pairs with the acquire of who takes it next. */
-    if (atomic_compare_exchange_strong_explicit(&queue->state, &before, 0,
-                                                memory_order_release,
-                                                memory_order_relaxed)) {
-        return NULL;
-    }
+    left = atomic_compare_exchange_strong_explicit(
+        &queue->state, &before, 0, memory_order_release, memory_order_relaxed);
     *closed = before == MARKS;
-    return take_all(queue);
+    return left ? NULL : take_all(queue);
 }
 
 struct wp_lease_op *
@@ -180,9 +177,9 @@ await_turn(struct wp_commit_queue *queue)
 bool
 wp_commit_queue_take(struct wp_commit_queue *queue, struct wp_lease_op **list)
 {
-    bool closed = false;
-
     if (queue->mine) {
+        bool closed;
+
         *list = take_or_leave(queue, &closed);
         if (*list != NULL || closed) {
             return !closed;

@@ -29,6 +29,14 @@ expect_record(const struct rule_case *rule, const char *what,
     }
 }
 
+/* There is none, whatever else is in its memory. */
+static void
+set_none(struct wp_lease_record *record)
+{
+    memset(record, 'x', sizeof *record);
+    record->state = WP_RECORD_NONE;
+}
+
 /* Walks the way to the cell; *claimed is what the op's claim leads to then. */
 static void
 walk(const struct rule_case *rule, struct wp_lease_record *record,
@@ -37,8 +45,8 @@ walk(const struct rule_case *rule, struct wp_lease_record *record,
     struct wp_lease_op steps[RULE_STEPS_MAX];
     size_t n = rule_case_steps(rule, steps);
 
-    memset(record, 0, sizeof *record);
-    memset(claimed, 0, sizeof *claimed);
+    set_none(record);
+    set_none(claimed);
     for (size_t i = 0; i < n; i++) {
         bool other = memcmp(steps[i].uid, rule->other_uid, WP_UID_LEN) == 0;
 
@@ -126,6 +134,42 @@ test_table_is_whole(void **state)
             assert_int_equal(seen, RULE_ANY);
         }
     }
+}
+
+/* Goal: a text ends where it ends, also where a longer one was. */
+static void
+test_texts_take_the_place_of_longer_ones(void **state)
+{
+    struct wp_lease_op op = {
+        .kind = WP_LEASE_OFFER,
+        .pool_namespace = WP_STR("ns"),
+        .pool = WP_STR("p"),
+        .sandbox = WP_STR("p-1"),
+        .endpoint = WP_STR(""),
+        .claim_id = WP_STR("c"),
+        .tenant = WP_STR(""),
+        .reason = WP_STR("gone"),
+    };
+    struct wp_lease_record record;
+
+    (void)state;
+    set_none(&record);
+    assert_int_equal(wp_lease_rules_apply(&op, NULL, &record), WP_OK);
+    assert_string_equal(record.pool_namespace, "ns");
+    assert_string_equal(record.pool, "p");
+    assert_string_equal(record.sandbox, "p-1");
+    assert_string_equal(record.endpoint, "");
+    memset(record.claim_id, 'x', sizeof record.claim_id - 1);
+    memset(record.tenant, 'x', sizeof record.tenant - 1);
+    op.kind = WP_LEASE_GRANT;
+    op.fence = 1;
+    assert_int_equal(wp_lease_rules_apply(&op, NULL, &record), WP_OK);
+    assert_string_equal(record.claim_id, "c");
+    assert_string_equal(record.tenant, "");
+    memset(record.lost_reason, 'x', sizeof record.lost_reason - 1);
+    op.kind = WP_LEASE_LOSE;
+    assert_int_equal(wp_lease_rules_apply(&op, NULL, &record), WP_OK);
+    assert_string_equal(record.lost_reason, "gone");
 }
 
 enum {
@@ -273,6 +317,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_cell),
         cmocka_unit_test(test_table_is_whole),
+        cmocka_unit_test(test_texts_take_the_place_of_longer_ones),
         cmocka_unit_test(test_random_ops_keep_the_invariants),
     };
 
