@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -250,6 +251,79 @@ a_keeper_knows_what_there_is_until_it_gives_way(void **state)
     }
 }
 
+static uint32_t
+add_pool(struct replica *a, const char *name)
+{
+    struct wp_pool_spec spec;
+    uint32_t index = UINT32_MAX;
+
+    wp_pool_spec_init(&spec);
+    (void)snprintf(spec.name, sizeof spec.name, "%s", name);
+    (void)snprintf(spec.template_name, sizeof spec.template_name, "t");
+    assert_int_equal(wp_pools_add(a->pools, &spec, &index, NULL), WP_OK);
+    return index;
+}
+
+/* Whether a lease of the pool counts that it has not heard of before. */
+static bool
+hears(struct replica *a, uint32_t index, const char *pool)
+{
+    static uint8_t n;
+    struct wp_lease_record record = {
+        .uid = {++n},
+        .state = WP_RECORD_HELD,
+        .fence = 5,
+        .deadline_wall_ms = replica_clock.now_wall_ns / WP_NS_PER_MS + 60000,
+        .granted_wall_ms = replica_clock.now_wall_ns / WP_NS_PER_MS,
+        .served = WP_SERVED_WARM,
+        .pool_namespace = "default",
+        .endpoint = "unix:/there",
+    };
+    struct wp_pool_stats stats;
+    uint32_t before;
+
+    (void)snprintf(record.pool, sizeof record.pool, "%s", pool);
+    (void)snprintf(record.sandbox, sizeof record.sandbox, "%s-%u", pool, n);
+    (void)snprintf(record.claim_id, sizeof record.claim_id, "late-%u", n);
+    wp_pools_stats(a->pools, index, &stats);
+    before = stats.leased;
+    wp_pools_on_record(a->pools, &record);
+    wp_pools_stats(a->pools, index, &stats);
+    assert_int_equal(wp_pools_records_refused(a->pools), 0);
+    assert_true(stats.leased == before || stats.leased == before + 1);
+    return stats.leased > before;
+}
+
+/* Goal: a keeper that knows what there is takes the records of a pool that came
+ * later for news, once: until they were all told, or it has looked anew. */
+static void
+a_pool_that_comes_late_is_heard_of_once(void **state)
+{
+    struct replica a;
+    uint32_t q;
+    uint32_t r;
+
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    assert_true(hears(&a, 0, "p"));
+    wp_pools_lose_unseen(a.pools);
+    q = add_pool(&a, "q");
+    r = add_pool(&a, "r");
+    assert_false(hears(&a, 0, "p"));
+    assert_true(hears(&a, q, "q"));
+    wp_pools_sync_end(a.pools, q);
+    assert_false(hears(&a, q, "q"));
+    assert_true(hears(&a, r, "r"));
+    wp_pools_set_keeper(a.pools, false);
+    wp_pools_set_keeper(a.pools, true);
+    assert_true(hears(&a, 0, "p"));
+    wp_pools_lose_unseen(a.pools);
+    assert_false(hears(&a, 0, "p"));
+    assert_false(hears(&a, q, "q"));
+    assert_false(hears(&a, r, "r"));
+    replica_close(&a);
+}
+
 /* It knows of the removal first, and is the keeper next. */
 static void
 a_removed_pool_hears_of_leases(void **state)
@@ -308,6 +382,8 @@ main(void)
         cmocka_unit_test_setup(a_late_offer_ends_when_a_request_is_free,
                                replica_set_up_shared),
         cmocka_unit_test(a_keeper_knows_what_there_is_until_it_gives_way),
+        cmocka_unit_test_setup(a_pool_that_comes_late_is_heard_of_once,
+                               replica_set_up_shared),
         cmocka_unit_test_setup(a_removed_pool_hears_of_leases,
                                replica_set_up_shared),
     };
