@@ -52,7 +52,6 @@ void
 wp_token_key_init(struct wp_token_key *key, uint8_t id,
                   const uint8_t bytes[WP_TOKEN_KEY_LEN])
 {
-    memset(key, 0, sizeof *key);
     key->id = id;
     hmac_sha256_set_key((struct hmac_sha256_ctx *)(void *)key->state,
                         WP_TOKEN_KEY_LEN, bytes);

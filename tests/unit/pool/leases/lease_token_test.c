@@ -9,6 +9,30 @@
 #include "pool/base/str.h"
 #include "pool/leases/token.h"
 
+void __real_explicit_bzero(void *memory, size_t size);
+void __wrap_explicit_bzero(void *memory, size_t size);
+
+static size_t wiped_bytes; /* At once, the latest. */
+static unsigned wipes;
+
+void
+__wrap_explicit_bzero(void *memory, size_t size)
+{
+    wiped_bytes = size;
+    wipes++;
+    __real_explicit_bzero(memory, size);
+}
+
+/* The same, of a build that checks the bounds of buffers. */
+void __wrap___explicit_bzero_chk(void *memory, size_t size, size_t room);
+
+void
+__wrap___explicit_bzero_chk(void *memory, size_t size, size_t room)
+{
+    assert_true(size <= room);
+    __wrap_explicit_bzero(memory, size);
+}
+
 static const uint8_t key_bytes[WP_TOKEN_KEY_LEN] = {
     0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
     16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
@@ -140,6 +164,28 @@ signs_repeatably(void **state)
     }
 }
 
+/* Byte for byte what an independent implementation computes, and no more:
+ *   python3 -c 'import hmac
+ *   print(hmac.new(bytes(range(32)),b"a","sha256").digest()[:16].hex())'
+ * What it was made from is wiped from the stack. */
+static void
+derives_what_others_derive_and_wipes(void **state)
+{
+    uint8_t out[17];
+    char hex[2 * 16 + 1];
+
+    (void)state;
+    memset(out, 0x5a, sizeof out);
+    wipes = 0;
+    wp_token_key_derive(key_bytes, "a", out, 16);
+    wp_hex_encode(out, 16, hex);
+    assert_string_equal(hex, "5167dd15d18166a9dd6caa3522f7026f");
+    assert_int_equal(out[16], 0x5a);
+    assert_int_equal(wipes, 1);
+    /* All of the states of two hashes. */
+    assert_in_range(wiped_bytes, 4 * WP_TOKEN_KEY_LEN, WP_TOKEN_KEY_STATE);
+}
+
 /* Each purpose has a secret of its own, the same each time. */
 static void
 derives_a_secret_for_each_purpose(void **state)
@@ -185,6 +231,7 @@ main(void)
         cmocka_unit_test_setup(refuses_every_flipped_bit, setup),
         cmocka_unit_test_setup(refuses_other_keys, setup),
         cmocka_unit_test_setup(signs_repeatably, setup),
+        cmocka_unit_test(derives_what_others_derive_and_wipes),
         cmocka_unit_test(derives_a_secret_for_each_purpose),
         cmocka_unit_test(fini_wipes_the_key),
     };
