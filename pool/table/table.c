@@ -10,6 +10,9 @@
 /* In by_name: there was a pool here; go on looking. */
 #define NAME_REMOVED UINT32_MAX
 
+/* 2^64 over the golden ratio: by it a low bit reaches all that are higher. */
+#define SPREAD UINT64_C(0x9e3779b97f4a7c15)
+
 void *
 wp_pools_reserve(struct wp_pools *pools, size_t count, size_t size)
 {
@@ -42,8 +45,11 @@ name_bucket(struct wp_str pool_namespace, struct wp_str name)
     /* Its last bytes: the same name is in many namespaces, and theirs often
      * begin the same. */
     memcpy(&hash, pool_namespace.ptr + pool_namespace.len - n, n);
-    hash = (hash ^ pool_namespace.len) * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(wp_fnv_str(hash, name) >> 20) % WP_NAME_BUCKETS;
+    hash = (hash ^ pool_namespace.len) * SPREAD;
+    /* The very last is in the highest bits, which a product takes no lower; the
+     * name's last is in the lowest ones. */
+    hash = wp_fnv_str(hash ^ hash >> 32, name) * SPREAD;
+    return (uint32_t)(hash >> 32) % WP_NAME_BUCKETS;
 }
 
 struct wp_pool *
