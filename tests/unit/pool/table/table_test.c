@@ -168,6 +168,7 @@ in_use(void)
     return n;
 }
 
+/* after "=": the number stands there twice. */
 static void
 stand_apart(const char *before, const char *after, bool namespaces)
 {
@@ -175,6 +176,9 @@ stand_apart(const char *before, const char *after, bool namespaces)
         char text[40];
 
         (void)snprintf(text, sizeof text, "%s%02u%s", before, i, after);
+        if (after[0] == '=') {
+            (void)snprintf(text, sizeof text, "%s%02u--%02u", before, i, i);
+        }
         name(i, namespaces ? text : "default", namespaces ? "p" : text);
         wp_pools_publish_name(&pools, &named[i]);
     }
@@ -196,6 +200,7 @@ test_like_names_stand_apart(void **state)
     stand_apart("team-", "", true);
     stand_apart("the-long-name-of-a-team-", "", true);
     stand_apart("t", "-x", true);
+    stand_apart("t", "=", true);
     stand_apart("", "", true);
     stand_apart("pool-", "", false);
     stand_apart("", "-the-pool", false);
