@@ -92,6 +92,27 @@ test_what_is_none(void **state)
     }
 }
 
+/* Goal: a small hexadecimal digit or a dash, each in its places. */
+static void
+test_each_place(void **state)
+{
+    (void)state;
+    for (size_t at = 0; at < WP_TRACEPARENT_LEN; at++) {
+        for (int c = 0; c <= UINT8_MAX; c++) {
+            char text[] = SAMPLED;
+            bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+            struct wp_trace_context context;
+
+            text[at] = (char)c;
+            if (wp_trace_context_parse(
+                    (struct wp_str){text, WP_TRACEPARENT_LEN}, &context) !=
+                (SAMPLED[at] == '-' ? c == '-' : digit)) {
+                fail_msg("byte %d at %zu", c, at);
+            }
+        }
+    }
+}
+
 /* --- Spans --- */
 
 static void
@@ -296,6 +317,7 @@ main(void)
         cmocka_unit_test(test_a_new_tracer_has_counted_nothing),
         cmocka_unit_test(test_traceparents),
         cmocka_unit_test(test_what_is_none),
+        cmocka_unit_test(test_each_place),
         cmocka_unit_test(test_steps_lie_in_their_trace),
         cmocka_unit_test(test_who_is_not_traced),
         cmocka_unit_test(test_more_than_fits),
