@@ -351,6 +351,70 @@ keeps_the_memory_promise(void **state)
     wp_slots_fini(&million);
 }
 
+/* Goal: a late or foreign report changes nothing of what is served. */
+static void
+what_is_not_warming_keeps_its_endpoint(void **state)
+{
+    static const struct wp_slot_ref beyond = {SLOTS, 1};
+    struct wp_slot_ref ref = alloc_ready();
+    struct wp_slot_info info;
+    bool push = false;
+
+    (void)state;
+    assert_false(wp_slot_make_ready(&slots, ref, WP_STR("unix:/late"), 11));
+    assert_false(wp_slot_restore_leased(&slots, ref, WP_STR("unix:/late"), 11));
+    assert_true(wp_slot_read(&slots, ref, &info));
+    assert_int_equal(info.state, WP_SLOT_READY);
+    assert_string_equal(info.endpoint, "unix:/s");
+    assert_int_equal(info.ready_ns, 9);
+    assert_false(wp_slot_reopen(&slots, ref, &push));
+    assert_false(wp_slot_lose(&slots, ref, WP_STR("late")));
+    /* There is no such slot. */
+    assert_false(wp_slot_make_ready(&slots, beyond, WP_STR("unix:/s"), 11));
+    assert_false(wp_slot_restore_leased(&slots, beyond, WP_STR("unix:/s"), 11));
+    assert_false(wp_slot_reopen(&slots, beyond, &push));
+    assert_false(wp_slot_lose(&slots, beyond, WP_STR("late")));
+    assert_false(
+        wp_slot_move(&slots, beyond, WP_SLOT_READY, WP_SLOT_QUARANTINED));
+    assert_false(push);
+}
+
+/* Goal: nothing of one life is in the next one. */
+static void
+a_new_life_begins_with_nothing(void **state)
+{
+    struct wp_slot_ref ref = alloc();
+    struct wp_slot_ref next;
+    struct wp_slot_info info;
+
+    (void)state;
+    wp_slot_set_suffix(&slots, ref, WP_STR("abcde"));
+    wp_slot_set_started_ns(&slots, ref, 8);
+    assert_int_equal(wp_slot_started_ns(&slots, ref), 8);
+    assert_true(wp_slot_make_ready(&slots, ref, WP_STR("unix:/s"), 9));
+    atomic_store(&wp_slot_at(&slots, ref.index)->claim_entry, 3);
+    atomic_store(&wp_slot_at(&slots, ref.index)->deadline_ns, 3);
+    wp_ready_queue_push(&queue, ref);
+    assert_true(
+        wp_slot_ref_eq(wp_ready_queue_pop(&queue, WP_SLOT_LEASED), ref));
+    finish(ref, WP_SLOT_LEASED);
+    assert_false(wp_slot_read(&slots, ref, &info));
+    next = alloc();
+    assert_int_equal(next.index, ref.index);
+    assert_true(wp_slot_read(&slots, next, &info));
+    assert_int_equal(info.state, WP_SLOT_WARMING);
+    assert_int_equal(info.created_ns, 7);
+    assert_int_equal(info.ready_ns, 0);
+    assert_int_equal(wp_slot_started_ns(&slots, next), 0);
+    assert_string_equal(info.suffix, "");
+    assert_string_equal(info.endpoint, "");
+    assert_string_equal(info.lost_reason, "");
+    assert_int_equal(atomic_load(&wp_slot_at(&slots, next.index)->claim_entry),
+                     0);
+    assert_int_equal(atomic_load(&wp_slot_at(&slots, next.index)->deadline_ns),
+                     WP_TIME_NEVER);
+}
+
 int
 main(void)
 {
@@ -372,6 +436,10 @@ main(void)
         cmocka_unit_test_setup_teardown(takes_an_empty_reason, setup, teardown),
         cmocka_unit_test_setup_teardown(fences_only_grow, setup, teardown),
         cmocka_unit_test_setup_teardown(generation_skips_zero, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_not_warming_keeps_its_endpoint,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_new_life_begins_with_nothing, setup,
+                                        teardown),
         cmocka_unit_test(keeps_the_memory_promise),
     };
 
