@@ -87,10 +87,21 @@ test_what_is_no_name(void **state)
         const char *name;
         bool may_be;
     } rows[] = {
-        {"", false},           {"bbbbbbb", false},    {"bbbbbbbb", false},
-        {"-bbbbbbbb", false},  {"p-bbbbbbbb", true},  {"p-99999999", false},
-        {"p-bbbbbbba", false}, {"p-abbbbbbb", false}, {"a-bbbbbbbb", true},
-        {"p-bbbbbbb-", false}, {"p-bbbbBbbb", false}, {"p-bbb1bbbb", false},
+        {"", false},
+        {"bbbbbbb", false},
+        {"bbbbbbbb", false},
+        {"-bbbbbbbb", false},
+        {"p-bbbbbbbb", true},
+        {"p-99999999", false},
+        {"p-bbbbbbba", false},
+        {"p-abbbbbbb", false},
+        {"a-bbbbbbbb", true},
+        {"p-bbbbbbb-", false},
+        {"p-bbbbBbbb", false},
+        {"p-bbb1bbbb", false},
+        /* The greatest of 38 bits, and what is beyond. */
+        {"p-f2qkzrk9", true},
+        {"p-g2qkzrk9", false},
     };
     char longest[WP_SANDBOX_NAME_MAX + 1];
     uint32_t index;

@@ -376,7 +376,28 @@ what_is_not_warming_keeps_its_endpoint(void **state)
     assert_false(wp_slot_lose(&slots, beyond, WP_STR("late")));
     assert_false(
         wp_slot_move(&slots, beyond, WP_SLOT_READY, WP_SLOT_QUARANTINED));
+    assert_false(wp_slot_read(&slots, beyond, &info));
     assert_false(push);
+}
+
+/* Goal: of a reason that is too long the beginning is kept. */
+static void
+a_long_reason_is_cut(void **state)
+{
+    char reason[WP_REASON_MAX + 40];
+    struct wp_slot_ref ref = alloc();
+    struct wp_slot_info info;
+
+    (void)state;
+    memset(reason, 'r', sizeof reason);
+    reason[WP_REASON_MAX - 1] = 'z';
+    assert_true(wp_slot_restore_leased(&slots, ref, WP_STR("unix:/s"), 9));
+    assert_true(
+        wp_slot_lose(&slots, ref, (struct wp_str){reason, sizeof reason}));
+    assert_true(wp_slot_read(&slots, ref, &info));
+    assert_int_equal(strlen(info.lost_reason), WP_REASON_MAX);
+    assert_memory_equal(info.lost_reason, reason, WP_REASON_MAX);
+    assert_string_equal(info.endpoint, "");
 }
 
 /* Goal: nothing of one life is in the next one. */
@@ -438,6 +459,7 @@ main(void)
         cmocka_unit_test_setup_teardown(generation_skips_zero, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_warming_keeps_its_endpoint,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(a_long_reason_is_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(a_new_life_begins_with_nothing, setup,
                                         teardown),
         cmocka_unit_test(keeps_the_memory_promise),
