@@ -221,6 +221,7 @@ static void
 a_smaller_pool_does_not_wait_for_what_is_not_ready(void **state)
 {
     struct wp_rig rig;
+    uint64_t created;
 
     (void)state;
     wp_rig_init_foreign(&rig, 16, 2, NULL);
@@ -228,6 +229,7 @@ a_smaller_pool_does_not_wait_for_what_is_not_ready(void **state)
     assert_int_equal(wp_pools_set_target(rig.pools, 0, 6, NULL), WP_OK);
     wp_rig_settle(&rig);
     assert_int_equal(wp_rig_stats(&rig).warming, 4);
+    created = wp_rig_stats(&rig).created_total;
     assert_int_equal(wp_pools_set_target(rig.pools, 0, 3, NULL), WP_OK);
     wp_rig_settle(&rig);
     assert_int_equal(wp_rig_stats(&rig).warming, 1);
@@ -237,6 +239,8 @@ a_smaller_pool_does_not_wait_for_what_is_not_ready(void **state)
     assert_int_equal(wp_rig_stats(&rig).warming, 0);
     assert_int_equal(wp_rig_stats(&rig).ready, 1);
     assert_int_equal(wp_rig_stats(&rig).failed_total, 0);
+    /* No more went than had to: none was made anew. */
+    assert_int_equal(wp_rig_stats(&rig).created_total, created);
     wp_rig_fini(&rig);
 }
 
