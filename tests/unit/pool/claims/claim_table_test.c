@@ -280,9 +280,12 @@ reads_back_what_was_written(void **state)
     tenant[WP_TENANT_MAX] = '\0';
     key = key_of(tenant, id);
     assert_int_equal(wp_claim_table_begin(&table, &key, &ref), WP_CLAIM_NEW);
+    /* Nothing of what was there before shows. */
+    memset(&view, 0x5a, sizeof view);
     assert_true(wp_claim_table_read(&table, ref, &view));
     assert_false(view.held);
     assert_true(wp_slot_ref_eq(view.slot, WP_SLOT_REF_NONE));
+    assert_int_equal(view.granted_wall_ms, 0);
     assert_int_equal(view.served, 0);
     assert_false(wp_claim_table_hold(
         &table, ref, slot, 1234,
@@ -293,6 +296,8 @@ reads_back_what_was_written(void **state)
     assert_int_equal(view.granted_wall_ms, 1234);
     assert_int_equal(wp_record_served(view.served), WP_SERVED_QUEUED);
     assert_int_equal(wp_record_mark(view.served), WP_RECORD_MARK_MAX);
+    assert_true(view.hash.low == key.hash.low);
+    assert_true(view.hash.high == key.hash.high);
     assert_int_equal(view.fingerprint, 0xfeed);
     assert_int_equal(view.pool_index, 5);
     assert_string_equal(view.claim_id, id);
