@@ -54,9 +54,7 @@ wp_accounts_init(struct wp_accounts *accounts, uint32_t claims_max,
         accounts->pool[i].quota =
             (struct wp_quota){WP_QUOTA_NONE, WP_QUOTA_NONE, WP_QUOTA_NONE};
     }
-    /* The shared one: never another's, and held to no quota, since it is not
-     * one tenant. */
-    accounts->account[WP_ACCOUNT_OTHERS].word = UINT64_C(1) << 32;
+    /* The shared one is held to no quota, since it is not one tenant. */
     accounts->account[WP_ACCOUNT_OTHERS].leases_max = WP_QUOTA_NONE;
     accounts->account[WP_ACCOUNT_OTHERS].waiters_max = WP_QUOTA_NONE;
     accounts->account[WP_ACCOUNT_OTHERS].per_minute = WP_QUOTA_NONE;

@@ -11,6 +11,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/fnv.h"
 #include "pool/claims/accounts.h"
+#include "tests/support/base/asked_memory.h"
 
 #define S WP_NS_PER_S
 
@@ -36,7 +37,39 @@ teardown(void **state)
 {
     (void)state;
     wp_accounts_fini(&accounts);
+    assert_int_equal(asked_bytes(), 0);
     return 0;
+}
+
+/* The memory plan says what they take: for each claim one, to a bound. All is
+ * given back, also when memory lacks. */
+static void
+memory_is_as_planned(void **state)
+{
+    static const struct {
+        uint32_t claims, accounts;
+    } sizes[] = {{1, 64},
+                 {64, 64},
+                 {65, 128},
+                 {WP_ACCOUNTS_MAX, WP_ACCOUNTS_MAX},
+                 {WP_ACCOUNTS_MAX + 1, WP_ACCOUNTS_MAX}};
+    const struct wp_hash_key key = {1, 2};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_true(wp_accounts_init(&accounts, sizes[i].claims, key));
+        assert_int_equal(accounts.mask + 1, sizes[i].accounts);
+        assert_int_equal(asked_bytes(), wp_accounts_bytes(&accounts));
+        wp_accounts_fini(&accounts);
+        assert_int_equal(asked_bytes(), 0);
+    }
+    for (int piece = 1; piece <= 3; piece++) {
+        asked.refuse = piece;
+        assert_false(wp_accounts_init(&accounts, CLAIMS, key));
+        assert_int_equal(asked.refuse, 0);
+        assert_int_equal(asked_bytes(), 0);
+        wp_accounts_fini(&accounts); /* Again does no harm. */
+    }
 }
 
 static struct wp_counted
@@ -163,6 +196,12 @@ what_is_said_of_a_tenant_goes_before_its_pool(void **state)
     assert_int_equal(stats_of(1, "ci").quota.claims_per_minute, WP_QUOTA_NONE);
     assert_true(wp_accounts_set_named(&accounts, NULL, 0));
     assert_int_equal(stats_of(1, "ci").quota.leases_max, 2);
+    assert_int_equal(asked_bytes(), wp_accounts_bytes(&accounts));
+    /* Where memory lacks they stay as they are. */
+    assert_true(wp_accounts_set_named(&accounts, named, 2));
+    asked.refuse = 1;
+    assert_false(wp_accounts_set_named(&accounts, named, 1));
+    assert_int_equal(stats_of(1, "ci").quota.leases_max, 7);
 }
 
 static void
@@ -186,7 +225,20 @@ the_rate_lets_ten_seconds_worth_through_at_once(void **state)
                      WP_ACCOUNT_RATE);
     assert_int_equal(retry_ns, S / 2);
     assert_int_equal(check(t, now + retry_ns - 1), WP_ACCOUNT_RATE);
-    assert_int_equal(check(t, now + retry_ns), WP_ACCOUNT_OK);
+    now += retry_ns;
+    assert_int_equal(wp_accounts_check(&accounts, t, now, &retry_ns),
+                     WP_ACCOUNT_OK);
+    assert_int_equal(retry_ns, 0);
+    /* Who has too many leases is told of no time, and pays nothing. */
+    t.live = UINT32_MAX;
+    wp_accounts_set_pool(&accounts, 1, 1, &(struct wp_quota){1, 0, 120});
+    retry_ns = 1;
+    assert_int_equal(wp_accounts_check(&accounts, t, now, &retry_ns),
+                     WP_ACCOUNT_LEASES);
+    assert_int_equal(retry_ns, 0);
+    t.live = 1;
+    now += S / 2;
+    assert_int_equal(check(t, now), WP_ACCOUNT_OK);
     /* Over a long time it is the rate. */
     served = 0;
     for (int i = 0; i < 6000; i++) {
@@ -241,6 +293,8 @@ who_finds_no_account_shares_one(void **state)
             assert_int_equal(t.live, shared);
             t.live = UINT32_MAX - 1;
             assert_int_equal(check(t, 1), WP_ACCOUNT_OK);
+            assert_int_equal(accounts.account[t.account].waiters_max,
+                             WP_QUOTA_NONE);
         }
     }
     assert_true(shared >= 200 - 64);
@@ -446,6 +500,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        cmocka_unit_test(memory_is_as_planned),
         TEST(an_account_is_of_one_tenant_in_one_pool),
         TEST(names_that_begin_alike_are_two),
         TEST(a_quota_holds_exactly),

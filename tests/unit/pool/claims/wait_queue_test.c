@@ -11,6 +11,7 @@
 
 #include "pool/base/rng.h"
 #include "pool/claims/wait_queue.h"
+#include "tests/support/base/asked_memory.h"
 
 static bool
 is_waiting(const struct wp_claim *claim)
@@ -157,8 +158,48 @@ test_zero_bounds(void **state)
     assert_true(wp_wait_queue_init(&queue, 5, 0, key));
     assert_int_equal(wp_wait_queue_push(&queue, &claim), WP_WAIT_TENANT_FULL);
     assert_null(wp_wait_queue_pop_next(&queue));
-    assert_true(wp_wait_queue_bytes(5) > wp_wait_queue_bytes(0));
     wp_wait_queue_fini(&queue);
+}
+
+/* The memory plan says what a queue takes; it grows only, and all is given
+ * back, also by one that memory lacks for. */
+static void
+test_memory(void **state)
+{
+    struct wp_wait_queue queue;
+
+    (void)state;
+    assert_int_equal(asked_bytes(), 0);
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_true(wp_wait_queue_init(&queue, n, 5, key));
+        assert_int_equal(asked_bytes(), wp_wait_queue_bytes(n));
+        wp_wait_queue_fini(&queue);
+        assert_int_equal(asked_bytes(), 0);
+    }
+    for (int piece = 1; piece <= 3; piece++) {
+        asked.refuse = piece;
+        assert_false(wp_wait_queue_init(&queue, 5, 5, key));
+        assert_int_equal(asked.refuse, 0);
+        assert_int_equal(asked_bytes(), 0);
+    }
+    assert_true(wp_wait_queue_init(&queue, 5, 5, key));
+    asked.refuse = 1;
+    assert_false(wp_wait_queue_resize(&queue, 9, 6));
+    assert_int_equal(asked_bytes(), wp_wait_queue_bytes(5));
+    assert_int_equal(queue.waiters_max, 5);
+    assert_int_equal(queue.tenant_waiters_max, 5);
+    assert_true(wp_wait_queue_resize(&queue, 9, 6));
+    assert_int_equal(asked_bytes(), wp_wait_queue_bytes(9));
+    assert_true(wp_wait_queue_resize(&queue, 3, 7));
+    asked.refuse = 1; /* What was had before is there still. */
+    assert_true(wp_wait_queue_resize(&queue, 9, 8));
+    assert_int_equal(asked.refuse, 1);
+    asked.refuse = 0;
+    assert_int_equal(asked_bytes(), wp_wait_queue_bytes(9));
+    assert_int_equal(queue.waiters_max, 9);
+    assert_int_equal(queue.tenant_waiters_max, 8);
+    wp_wait_queue_fini(&queue);
+    assert_int_equal(asked_bytes(), 0);
 }
 
 /* Time-outs come by deadline, the deadline's own instant included, and cost
@@ -395,6 +436,7 @@ main(void)
         cmocka_unit_test(test_each_bound_has_its_refusal),
         cmocka_unit_test(test_tenants_are_bounded),
         cmocka_unit_test(test_zero_bounds),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_time_outs),
         cmocka_unit_test(test_against_model),
     };
