@@ -446,7 +446,8 @@ check_rate(struct wp_account *account, uint32_t per_minute, int64_t now_ns,
            int64_t *retry_ns)
 {
     const int64_t interval = 60 * WP_NS_PER_S / (int64_t)per_minute;
-    const int64_t allowance = per_minute > 6 ? 10 * WP_NS_PER_S - interval : 0;
+    const int64_t spare = 10 * WP_NS_PER_S - interval;
+    const int64_t allowance = spare > 0 ? spare : 0;
     int64_t due = atomic_load_explicit(&account->rate_ns, memory_order_relaxed);
     int64_t next;
 

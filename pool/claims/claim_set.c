@@ -187,20 +187,19 @@ entry_mark(struct wp_claim_table *table, uint32_t index, uint64_t next)
 
 /* Takes the marked entry at `at` out of its list and frees it. */
 static bool
-entry_unlink(struct wp_claim_table *table, struct wp_claim_place *at)
+entry_unlink(struct wp_claim_table *table, const struct wp_claim_place *at)
 {
     uint64_t old = at->link;
-    uint64_t new = link_like(old, at->next);
-
     /* Release: who then finds the entry free or used anew also sees it gone
      * from here. Acquire: the entry is ours to free. */
-    if (!atomic_compare_exchange_strong_explicit(
-            at->prev, &old, new, memory_order_acq_rel, memory_order_relaxed)) {
-        return false;
+    bool unlinked = atomic_compare_exchange_strong_explicit(
+        at->prev, &old, link_like(old, at->next), memory_order_acq_rel,
+        memory_order_relaxed);
+
+    if (unlinked) {
+        wp_claim_set_give(table, link_entry(at->link));
     }
-    wp_claim_set_give(table, link_entry(at->link));
-    at->link = new;
-    return true;
+    return unlinked;
 }
 
 /* One step at the node that at->link leads to: its place compared with the
@@ -252,10 +251,8 @@ restart:
             goto restart;
         }
         if ((at->next & MARK) != 0) {
-            if (!entry_unlink(table, at)) {
-                goto restart;
-            }
-            continue;
+            (void)entry_unlink(table, at); /* Or another thread does. */
+            goto restart;
         }
         if (order >= 0) {
             return order == 0;
@@ -298,7 +295,6 @@ bucket_make(struct wp_claim_table *table, uint32_t bucket)
             link, &own, OUTSIDE, memory_order_relaxed, memory_order_relaxed)) {
         return before;
     }
-    own = OUTSIDE;
     do {
         bool found = set_search(table, before, &here, &at);
         uint64_t old = at.link;
@@ -401,11 +397,7 @@ wp_claim_set_remove(struct wp_claim_table *table, struct wp_claim_ref ref,
         if (generation_of(word) != ref.generation) {
             return;
         }
-        if (!entry_mark(table, ref.index, at.next)) {
-            continue;
-        }
-        at.next = link_like(at.next, at.next) | MARK;
-        if (entry_unlink(table, &at)) {
+        if (entry_mark(table, ref.index, at.next) && entry_unlink(table, &at)) {
             return;
         }
     }

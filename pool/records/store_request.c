@@ -148,11 +148,10 @@ wp_store_pause_ns(struct wp_pools *pools, int64_t now_ns)
 {
     int64_t since_ns =
         atomic_load_explicit(&pools->store_out_since_ns, memory_order_relaxed);
-    int64_t out_ns = since_ns != 0 ? now_ns - since_ns : 0;
+    int64_t pause_ns = since_ns != 0 ? (now_ns - since_ns) / 2 : 0;
 
-    return out_ns < 2 * PAUSE_NS       ? PAUSE_NS
-           : out_ns < 2 * PAUSE_MAX_NS ? out_ns / 2
-                                       : PAUSE_MAX_NS;
+    pause_ns = pause_ns > PAUSE_NS ? pause_ns : PAUSE_NS;
+    return pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
 }
 
 static void

@@ -274,9 +274,47 @@ accounts_without_claims_become_others(void **state)
     assert_true(wp_accounts_active(&accounts, 0) <= accounts.n_used);
 }
 
+/* A tenant has half of the places to choose from: it takes one that is unused, or
+ * that is among the older half. Who held the place before is told by the
+ * generation, which is never 0. */
+static void
+the_place_left_alone_longest_is_taken(void **state)
+{
+    char name[16];
+
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        uint64_t words[CLAIMS];
+        int64_t last_ns[CLAIMS];
+        struct wp_counted t;
+        uint32_t older = 0;
+
+        for (uint32_t k = 0; k < CLAIMS; k++) {
+            if (i == 400 && accounts.account[k].word != 0) {
+                accounts.account[k].word = (uint64_t)UINT32_MAX << 32;
+            }
+            words[k] = accounts.account[k].word;
+            last_ns[k] = accounts.account[k].last_ns;
+        }
+        (void)snprintf(name, sizeof name, "t%d", i);
+        t = take(0, name, i + 1);
+        for (uint32_t k = 1; k < CLAIMS; k++) {
+            older += words[k] != 0 && last_ns[k] < last_ns[t.account];
+        }
+        assert_true(older < CLAIMS / 2);
+        assert_int_equal(accounts.account[t.account].word >> 32,
+                         words[t.account] >> 32 == UINT32_MAX
+                             ? 1
+                             : (words[t.account] >> 32) + 1);
+        wp_accounts_give(&accounts, t.account);
+    }
+    assert_true(accounts.account[1].word >> 32 != UINT32_MAX);
+}
+
 static void
 who_finds_no_account_shares_one(void **state)
 {
+    const struct wp_account *others = &accounts.account[WP_ACCOUNT_OTHERS];
     uint32_t account[200];
     uint32_t shared = 0;
     char name[16];
@@ -293,15 +331,22 @@ who_finds_no_account_shares_one(void **state)
             assert_int_equal(t.live, shared);
             t.live = UINT32_MAX - 1;
             assert_int_equal(check(t, 1), WP_ACCOUNT_OK);
-            assert_int_equal(accounts.account[t.account].waiters_max,
-                             WP_QUOTA_NONE);
+            assert_int_equal(others->waiters_max, WP_QUOTA_NONE);
         }
     }
     assert_true(shared >= 200 - 64);
+    /* It is no tenant, and no pool's: active is who has its own. */
+    assert_int_equal(wp_accounts_active(&accounts, 0), 200 - shared);
+    wp_accounts_set_pool(&accounts, 0, 1, &(struct wp_quota){1, 1, 1});
+    assert_true(wp_accounts_set_named(&accounts, NULL, 0));
+    assert_int_equal(others->leases_max, WP_QUOTA_NONE);
+    assert_int_equal(others->waiters_max, WP_QUOTA_NONE);
+    assert_int_equal(others->per_minute, WP_QUOTA_NONE);
+    assert_int_equal(stats_of(0, "").leases, 0);
     for (uint32_t i = 0; i < 200; i++) {
         wp_accounts_give(&accounts, account[i]);
     }
-    assert_int_equal(wp_account_live(&accounts.account[WP_ACCOUNT_OTHERS]), 0);
+    assert_int_equal(wp_account_live(others), 0);
     /* And now there is room again. */
     assert_int_not_equal(take(0, "new", 2).account, WP_ACCOUNT_OTHERS);
 }
@@ -446,6 +491,24 @@ listed_in_parts(void **state)
     assert_int_equal(cursor, 0);
 }
 
+/* Who waits holds a claim, and no lease. The two numbers are not read at once. */
+static void
+who_waits_has_no_lease(void **state)
+{
+    struct wp_account *account;
+
+    (void)state;
+    (void)take(1, "t", 1);
+    (void)take(1, "t", 1);
+    account = &accounts.account[take(1, "t", 1).account];
+    for (uint32_t waiting = 0; waiting < 5; waiting++) {
+        atomic_store(&account->waiting, waiting);
+        assert_int_equal(stats_of(1, "t").waiting, waiting);
+        assert_int_equal(stats_of(1, "t").leases,
+                         waiting < 3 ? 3 - waiting : 0);
+    }
+}
+
 /* Nothing of the tenant before is left when another one has its account. */
 static void
 another_tenant_begins_anew(void **state)
@@ -493,6 +556,19 @@ another_tenant_begins_anew(void **state)
     assert_int_equal(greedy->pool_index, 2);
     assert_int_equal(greedy->claims_seen, 0);
     assert_true(greedy->rate == 0 && greedy->known == 0);
+    /* The same of a claim that is known from elsewhere. */
+    atomic_store(&accounts.account[t.account].share.gap_ns, 1);
+    for (int i = 0; i < 100000 && strcmp(greedy->tenant, name) == 0; i++) {
+        char other[16];
+
+        (void)snprintf(other, sizeof other, "u%d", i);
+        wp_accounts_give(&accounts, take(2, other, 0).account);
+    }
+    assert_string_not_equal(greedy->tenant, name);
+    assert_int_equal(greedy->last_ns, 0);
+    assert_int_equal(greedy->share.gap_ns, 0);
+    assert_int_equal(greedy->claims, 0);
+    assert_false(greedy->active);
 }
 
 int
@@ -507,10 +583,12 @@ main(void)
         TEST(what_is_said_of_a_tenant_goes_before_its_pool),
         TEST(the_rate_lets_ten_seconds_worth_through_at_once),
         TEST(accounts_without_claims_become_others),
+        TEST(the_place_left_alone_longest_is_taken),
         TEST(who_finds_no_account_shares_one),
         TEST(a_tenant_is_active_for_a_minute),
         TEST(a_share_follows_what_its_tenant_needs),
         TEST(listed_in_parts),
+        TEST(who_waits_has_no_lease),
         TEST(another_tenant_begins_anew),
     };
 

@@ -243,6 +243,67 @@ finds_all_while_buckets_split(void **state)
     wp_claim_table_fini(&large);
 }
 
+/* A bucket that may not be in the list has this flag in its link. */
+#define OUTSIDE (UINT64_C(1) << 28)
+
+/* Buckets that were begun; all of them are in the list. */
+static uint32_t
+buckets_begun(const struct wp_claim_table *of)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i <= of->bucket_mask; i++) {
+        uint64_t link = atomic_load(&of->buckets[i]);
+
+        assert_true((link & OUTSIDE) == 0);
+        n += link != 0;
+    }
+    return n;
+}
+
+/* The buckets in use follow the entries ever used. */
+static void
+few_claims_touch_few_buckets(void **state)
+{
+    struct wp_claim_table large;
+    struct wp_claim_ref refs[65];
+    char id[24];
+
+    (void)state;
+    assert_true(wp_claim_table_init(&large, 1 << 16, NULL));
+    for (uint64_t i = 0; i < 1000; i++) {
+        struct wp_hash128 unknown = {i, i};
+
+        assert_false(wp_claim_table_find(&large, unknown, &refs[0]));
+    }
+    assert_int_equal(buckets_begun(&large), 64);
+    for (int i = 0; i < 1000; i++) {
+        struct wp_claim_key key;
+
+        (void)snprintf(id, sizeof id, "%d", i);
+        key = key_of("t", id);
+        assert_int_equal(wp_claim_table_begin(&large, &key, &refs[0]),
+                         WP_CLAIM_NEW);
+        assert_true(wp_claim_table_end(&large, refs[0], NULL));
+    }
+    assert_int_equal(wp_claim_table_used_max(&large), 1);
+    assert_int_equal(buckets_begun(&large), 64);
+    for (int i = 0; i < 5000; i++) {
+        struct wp_claim_key key;
+
+        (void)snprintf(id, sizeof id, "%d", i);
+        key = key_of("t", id);
+        assert_int_equal(wp_claim_table_begin(&large, &key, &refs[i % 65]),
+                         WP_CLAIM_NEW);
+        if (i >= 64) {
+            assert_true(wp_claim_table_end(&large, refs[(i + 1) % 65], NULL));
+        }
+    }
+    assert_int_equal(wp_claim_table_used_max(&large), 65);
+    assert_int_equal(buckets_begun(&large), 128);
+    wp_claim_table_fini(&large);
+}
+
 /* No bucket has more than a few, however many claims there may be; and no page is
  * promised for buckets that nobody needs. */
 static void
@@ -452,6 +513,7 @@ main(void)
         cmocka_unit_test_setup_teardown(keeps_equal_buckets_apart, setup,
                                         teardown),
         cmocka_unit_test(finds_all_while_buckets_split),
+        cmocka_unit_test(few_claims_touch_few_buckets),
         cmocka_unit_test(has_buckets_for_all),
         cmocka_unit_test_setup_teardown(reads_back_what_was_written, setup,
                                         teardown),
