@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pool/table/pools.h"
 #include "tests/support/pool/replica_rig.h"
 
 #define S WP_NS_PER_S
@@ -232,6 +233,50 @@ test_narrows_the_pool_s_policy(void **state)
                                          WP_STR("p"), WP_STR("all"), &err),
                      WP_FAILED_PRECONDITION);
     assert_string_equal(err.msg, "binding.egress: 'all' is too much");
+}
+
+static enum wp_status
+sign_unless(void *self, struct wp_err *err)
+{
+    return self == &rig.backend && rig.backend.beyond == NULL
+               ? WP_OK
+               : wp_err_set(err, WP_FAILED_PRECONDITION, "nobody signs");
+}
+
+/* What a backend cannot do at all, no claim brings: it is said whose sandboxes
+ * those are. */
+static void
+test_a_backend_may_lack_it(void **state)
+{
+    static struct wp_backend_ops ops; /* Used at the end, too. */
+    struct wp_err err;
+
+    (void)state;
+    ops = *rig.pools->config.backend.ops;
+    rig.pools->config.backend.ops = &ops;
+    ops.name = "plain";
+    ops.narrows = NULL;
+    ops.may_sign = NULL;
+    assert_int_equal(wp_pools_may_sign(rig.pools, &err),
+                     WP_FAILED_PRECONDITION);
+    assert_string_equal(
+        err.msg, "binding.identity: sandboxes of the backend 'plain' get none");
+    assert_int_equal(wp_pools_may_narrow(rig.pools, WP_STR("default"),
+                                         WP_STR("p"), WP_STR("none"), &err),
+                     WP_FAILED_PRECONDITION);
+    assert_string_equal(err.msg,
+                        "binding.egress: no claim can narrow what sandboxes of "
+                        "the backend 'plain' reach");
+    /* The claim finds out itself that there is no such pool. */
+    assert_int_equal(wp_pools_may_narrow(rig.pools, WP_STR("default"),
+                                         WP_STR("q"), WP_STR("none"), &err),
+                     WP_OK);
+    ops.may_sign = sign_unless;
+    assert_int_equal(wp_pools_may_sign(rig.pools, &err), WP_OK);
+    rig.backend.beyond = "all";
+    assert_int_equal(wp_pools_may_sign(rig.pools, &err),
+                     WP_FAILED_PRECONDITION);
+    assert_string_equal(err.msg, "binding.identity: nobody signs");
 }
 
 /* The claim says what was not bound, its id is free at once, and the sandbox is
@@ -510,6 +555,7 @@ main(void)
         TEST(test_bound_then_answered),
         TEST(test_bound_without_a_binding_of_its_own),
         TEST(test_narrows_the_pool_s_policy),
+        TEST(test_a_backend_may_lack_it),
         TEST(test_who_must_bind),
         TEST(test_not_bound),
         TEST(test_refused_at_once),

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
+
 #include "tests/support/pool/replica_rig.h"
 
 static const uint8_t foreign_uid[WP_UID_LEN] = "0123456789abcdef";
@@ -159,6 +161,32 @@ the_lease_of_a_found_sandbox_is_heard_of_late(void **state)
     replica_close(&b);
 }
 
+/* Held, but lost meanwhile, as b hears of a sandbox that it has just found. */
+static void
+a_found_sandbox_was_lost_under_its_lease(void **state)
+{
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_record record;
+    struct wp_claim_info info;
+    struct wp_slot_ref ref;
+
+    (void)state;
+    find_leased(&b, &c, &ref);
+    replica_store.ports[1].n_feed = 0;
+    record = *wp_model_claimed(&replica_store, "c1");
+    record.state = WP_RECORD_LOST;
+    (void)snprintf(record.lost_reason, sizeof record.lost_reason,
+                   "its node died");
+    wp_pools_on_record(b.pools, &record);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_true(info.lost);
+    assert_string_equal(info.lost_reason, "its node died");
+    assert_string_equal(info.endpoint, c.claim.grant.endpoint);
+    replica_close(&b);
+}
+
 static void
 the_store_is_asked_before_a_found_sandbox_goes(void **state)
 {
@@ -255,6 +283,8 @@ main(void)
         cmocka_unit_test_setup(a_found_sandbox_is_recorded_and_restored,
                                replica_set_up),
         cmocka_unit_test_setup(the_lease_of_a_found_sandbox_is_heard_of_late,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_found_sandbox_was_lost_under_its_lease,
                                replica_set_up_shared),
         cmocka_unit_test_setup(the_store_is_asked_before_a_found_sandbox_goes,
                                replica_set_up_shared),

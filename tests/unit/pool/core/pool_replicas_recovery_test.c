@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/pool/replica_rig.h"
@@ -309,6 +310,90 @@ the_lease_that_a_claim_has_now_is_told(void **state)
     replica_close(&a);
 }
 
+/* b hears of two leases of one claim, in the wrong order: the earlier one, of
+ * which it did not know, has no claim until the later one is over. */
+static void
+an_earlier_lease_is_told_once_the_later_is_over(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_record later;
+    struct wp_lease_record earlier;
+    struct wp_claim_info info;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    later = *wp_model_claimed(&replica_store, "c1");
+    earlier = later;
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct wp_lease_record *other = &replica_store.records[i];
+
+        if (other->state == WP_RECORD_OPEN) {
+            memcpy(earlier.uid, other->uid, sizeof earlier.uid);
+            memcpy(earlier.sandbox, other->sandbox, sizeof earlier.sandbox);
+            earlier.fence = other->fence + 1;
+        }
+    }
+    assert_string_not_equal(earlier.sandbox, later.sandbox);
+    earlier.granted_wall_ms--;
+    wp_pools_on_record(b.pools, &earlier);
+    assert_int_equal(replica_stats(&b).leased, 2);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_string_equal(info.sandbox, later.sandbox);
+    later.state = WP_RECORD_ENDED;
+    wp_pools_on_record(b.pools, &later);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_NOT_FOUND);
+    wp_pools_on_record(b.pools, &earlier);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_string_equal(info.sandbox, earlier.sandbox);
+    replica_close(&b);
+    replica_close(&a);
+}
+
+/* It is lost where it was granted: who held it, or heard of nothing yet, is told
+ * that and why. */
+static void
+what_was_lost_elsewhere_is_told_as_lost(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_record record;
+    struct wp_claim_info info;
+
+    (void)state;
+    for (int heard = 0; heard < 2; heard++) {
+        (void)replica_set_up_shared(state);
+        replica_open(&a, 0, 1, true);
+        replica_open(&b, 1, 1, false);
+        replica_settle_both(&a, &b);
+        assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+        if (heard == 1) {
+            replica_settle_both(&a, &b);
+        }
+        assert_int_equal(replica_stats(&b).leased, heard);
+        record = *wp_model_claimed(&replica_store, "c1");
+        record.state = WP_RECORD_LOST;
+        (void)snprintf(record.lost_reason, sizeof record.lost_reason,
+                       "its node died");
+        wp_pools_on_record(b.pools, &record);
+        assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                         WP_OK);
+        assert_true(info.lost);
+        assert_string_equal(info.lost_reason, "its node died");
+        replica_close(&b);
+        replica_close(&a);
+    }
+}
+
 /* The store forgets it while a claim is asked for, which is refused: it is not
  * told of, and nobody else could ever be granted it. */
 static void
@@ -361,6 +446,10 @@ main(void)
         cmocka_unit_test_setup(of_two_claims_with_one_fence_the_store_s_counts,
                                replica_set_up_shared),
         cmocka_unit_test_setup(the_lease_that_a_claim_has_now_is_told,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(an_earlier_lease_is_told_once_the_later_is_over,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(what_was_lost_elsewhere_is_told_as_lost,
                                replica_set_up_shared),
         cmocka_unit_test_setup(what_a_claim_had_for_a_moment_is_asked_for,
                                replica_set_up_shared),

@@ -633,6 +633,35 @@ a_claim_awaits_a_free_request(void **state)
     replica_close(&a);
 }
 
+/* What is given back asks for nobody any more, whoever takes it next. */
+static void
+a_free_request_is_nobody_s(void **state)
+{
+    static struct wp_store_request *taken[512];
+    static struct wp_lease_change change;
+    static struct wp_claim claim;
+    struct replica a;
+    uint32_t n;
+
+    (void)state;
+    replica_open(&a, 0, 1, true);
+    replica_settle(&a);
+    for (int times = 0; times < 2; times++) {
+        n = take_requests(&a, taken, 0);
+        assert_int_equal(n, 256);
+        while (n > 0) {
+            n--;
+            assert_null(taken[n]->claim);
+            assert_null(taken[n]->change);
+            assert_ptr_equal(taken[n]->pools, a.pools);
+            taken[n]->claim = &claim;
+            taken[n]->change = &change;
+            wp_store_request_give(taken[n]);
+        }
+    }
+    replica_close(&a);
+}
+
 /* Each sandbox is preferred by one replica; who has not heard of the others
  * prefers them all. */
 static void
@@ -717,6 +746,8 @@ main(void)
         cmocka_unit_test_setup(
             an_id_that_the_store_does_not_tell_of_is_asked_for_soon,
             replica_set_up_shared),
+        cmocka_unit_test_setup(a_free_request_is_nobody_s,
+                               replica_set_up_shared),
         cmocka_unit_test_setup(a_claim_awaits_a_free_request,
                                replica_set_up_shared),
         cmocka_unit_test_setup(each_sandbox_has_one_who_prefers_it,

@@ -241,11 +241,14 @@ static void
 repeats_wait_no_longer_than_they_asked(void **state)
 {
     struct wp_rig rig;
+    const struct wp_pool *pool;
     struct wp_rig_claim first;
     struct wp_rig_claim c[3];
+    int64_t until_ns; /* They are not looked through before that. */
 
     (void)state;
     wp_rig_init(&rig, 16, 0, NULL);
+    pool = wp_pools_at(rig.pools, 0);
     wp_rig_claim_init(&first, "same", "", 0, 60 * S);
     assert_int_equal(wp_rig_claim(&rig, &first), WP_PENDING);
     for (int i = 0; i < 3; i++) {
@@ -253,18 +256,24 @@ repeats_wait_no_longer_than_they_asked(void **state)
         assert_int_equal(wp_rig_claim(&rig, &c[i]), WP_PENDING);
     }
     wp_rig_settle(&rig);
+    until_ns = pool->followers_until_ns;
     wp_rig_advance(&rig, S - 1);
     assert_int_equal(c[0].answers, 0);
     wp_rig_advance(&rig, 1);
     assert_int_equal(c[0].answers, 1);
+    assert_int_equal(pool->followers_until_ns, until_ns + 4 * S);
     assert_int_equal(c[0].claim.status, WP_RESOURCE_EXHAUSTED);
     assert_string_equal(c[0].claim.reason,
                         "an earlier request for this claim waits still");
     assert_true(wp_pools_cancel(rig.pools, &c[1].claim));
+    assert_int_equal(c[1].claim.status, WP_CANCELLED);
+    assert_false(
+        wp_pools_cancel(rig.pools, &c[1].claim)); /* It was answered. */
     wp_rig_advance(&rig, 9 * S - 1);
     assert_int_equal(c[1].answers + c[2].answers, 0);
     wp_rig_advance(&rig, 1);
     assert_int_equal(c[2].answers, 1);
+    assert_int_equal(pool->followers_until_ns, WP_TIME_NEVER);
     assert_int_equal(first.answers, 0);
     /* It is served, and so is who repeats it in time. */
     wp_rig_claim_init(&c[0], "same", "", 0, 0);
@@ -318,6 +327,8 @@ repeats_that_end_together_are_all_told(void **state)
     assert_false(together.withdrawn);
     assert_int_equal(together.c[1].answers, 1);
     assert_true(wp_pools_cancel(together.rig.pools, &first.claim));
+    assert_int_equal(first.claim.status, WP_CANCELLED);
+    assert_false(wp_pools_cancel(together.rig.pools, &first.claim));
     wp_rig_fini(&together.rig);
 }
 
