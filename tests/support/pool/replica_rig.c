@@ -146,6 +146,11 @@ replica_claim(struct replica *r, struct wp_rig_claim *c, const char *id)
     enum wp_status status;
 
     wp_rig_claim_init(c, id, "", 60 * WP_NS_PER_S, 0);
+    /* What the claim before left there says nothing of this one. */
+    c->claim.asked = UINT32_MAX - 1;
+    c->claim.confirms = true;
+    c->claim.may_leave = true;
+    c->claim.left = true;
     status = wp_pools_claim(r->pools, &c->claim);
     for (int i = 0; i < 8 && status == WP_PENDING && c->answers == 0; i++) {
         (void)wp_pools_run(r->pools);
@@ -172,6 +177,11 @@ replica_change(struct replica *r, const struct wp_rig_claim *c, bool renew,
     request.done = changed;
     request.ctx = &done;
     request.ttl_ns = renew ? 120 * WP_NS_PER_S : 0;
+    /* What the change before left there says nothing of this one. */
+    request.asked = UINT32_MAX - 1;
+    request.settled = true;
+    request.renews = !renew;
+    request.keeps = true;
     status = renew ? wp_pools_renew(r->pools, &request)
                    : wp_pools_release(r->pools, &request);
     for (int i = 0; i < 8 && status == WP_PENDING && !done; i++) {

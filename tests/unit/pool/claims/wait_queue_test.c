@@ -181,6 +181,7 @@ test_memory(void **state)
         assert_false(wp_wait_queue_init(&queue, 5, 5, key));
         assert_int_equal(asked.refuse, 0);
         assert_int_equal(asked_bytes(), 0);
+        wp_wait_queue_fini(&queue); /* Again does no harm. */
     }
     assert_true(wp_wait_queue_init(&queue, 5, 5, key));
     asked.refuse = 1;

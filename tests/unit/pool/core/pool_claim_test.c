@@ -382,6 +382,52 @@ list_walks_every_claim_once(void **state)
     } while (cursor != 0);
     assert_int_equal(seen, 5);
     assert_int_equal(wp_pools_list(rig.pools, &other, &cursor, page, 4), 0);
+    /* From behind the last there is nothing more, as after a restart. */
+    cursor = 11;
+    assert_int_equal(wp_pools_list(rig.pools, &odd, &cursor, page, 4), 0);
+    assert_int_equal(cursor, 0);
+    wp_rig_fini(&rig);
+}
+
+/* Who waits is told of as such, with no lease. */
+static void
+who_waits_is_told_of_too(void **state)
+{
+    const struct wp_claim_filter all = {NULL, WP_STR(""), WP_STR("")};
+    const struct wp_slot_ref none = WP_SLOT_REF_NONE;
+    struct wp_claim_info info[3];
+    struct wp_rig rig;
+    struct wp_rig_claim c;
+    uint64_t cursor = 0;
+
+    (void)state;
+    wp_rig_init(&rig, 16, 0, NULL);
+    wp_rig_claim_init(&c, "a", "t", 0, 30 * S);
+    assert_int_equal(wp_rig_claim(&rig, &c), WP_PENDING);
+    for (int held = 0; held < 2; held++) {
+        if (held == 1) {
+            assert_int_equal(wp_pools_set_target(rig.pools, 0, 1, NULL), WP_OK);
+            wp_rig_settle(&rig);
+            assert_int_equal(c.claim.status, WP_OK);
+        }
+        memset(info, 0x5a, sizeof info);
+        assert_int_equal(wp_pools_list(rig.pools, &all, &cursor, info, 2), 1);
+        assert_int_equal(
+            wp_pools_get(rig.pools, WP_STR("t"), WP_STR("a"), &info[1]), WP_OK);
+        assert_memory_equal(&info[0], &info[1], sizeof info[0]);
+        assert_int_equal(info[0].waiting, held == 0);
+        assert_true(
+            wp_slot_ref_eq(info[0].ref, held == 1 ? c.claim.grant.ref : none));
+        assert_string_equal(info[0].sandbox,
+                            held == 1 ? c.claim.grant.sandbox : "");
+        assert_string_equal(info[0].claim_id, "a");
+        assert_string_equal(info[0].tenant, "t");
+        assert_string_equal(info[0].pool_namespace, "default");
+        assert_string_equal(info[0].pool, "p");
+        assert_false(info[0].lost);
+        assert_string_equal(info[0].lost_reason, "");
+        assert_int_equal(info[2].waiting, 0x5a);
+    }
     wp_rig_fini(&rig);
 }
 
@@ -404,6 +450,7 @@ main(void)
         cmocka_unit_test(grant_that_a_repeat_has_not_waited_for_is_undone),
         cmocka_unit_test(sandbox_lost_under_its_lease_is_reported_on_it),
         cmocka_unit_test(list_walks_every_claim_once),
+        cmocka_unit_test(who_waits_is_told_of_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "pool/table/pools.h"
 #include "tests/support/pool/replica_rig.h"
 
 static const uint8_t foreign_uid[WP_UID_LEN] = "0123456789abcdef";
@@ -212,6 +213,8 @@ the_store_is_asked_before_a_found_sandbox_goes(void **state)
         assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
                          WP_OK);
         assert_int_equal(info.lost, lost == 1);
+        /* It was claimed elsewhere: that is learnt from, too. */
+        assert_int_equal(wp_pools_at(b.pools, 0)->granted_elsewhere, 1);
         assert_int_equal(replica_change(&b, &c, false, NULL), WP_OK);
         replica_settle(&b);
         assert_null(wp_model_claimed(&replica_store, "c1"));

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pool/table/pools.h"
 #include "tests/support/pool/replica_rig.h"
 
 static void
@@ -310,6 +311,22 @@ the_lease_that_a_claim_has_now_is_told(void **state)
     replica_close(&a);
 }
 
+/* The record becomes that of a lease on the other of two sandboxes, which is
+ * idle. */
+static void
+lead_to_the_idle_one(struct wp_lease_record *record)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct wp_lease_record *other = &replica_store.records[i];
+
+        if (other->state == WP_RECORD_OPEN) {
+            memcpy(record->uid, other->uid, sizeof record->uid);
+            memcpy(record->sandbox, other->sandbox, sizeof record->sandbox);
+            record->fence = other->fence + 1;
+        }
+    }
+}
+
 /* b hears of two leases of one claim, in the wrong order: the earlier one, of
  * which it did not know, has no claim until the later one is over. */
 static void
@@ -330,15 +347,7 @@ an_earlier_lease_is_told_once_the_later_is_over(void **state)
     replica_settle_both(&a, &b);
     later = *wp_model_claimed(&replica_store, "c1");
     earlier = later;
-    for (uint32_t i = 0; i < 2; i++) {
-        const struct wp_lease_record *other = &replica_store.records[i];
-
-        if (other->state == WP_RECORD_OPEN) {
-            memcpy(earlier.uid, other->uid, sizeof earlier.uid);
-            memcpy(earlier.sandbox, other->sandbox, sizeof earlier.sandbox);
-            earlier.fence = other->fence + 1;
-        }
-    }
+    lead_to_the_idle_one(&earlier);
     assert_string_not_equal(earlier.sandbox, later.sandbox);
     earlier.granted_wall_ms--;
     wp_pools_on_record(b.pools, &earlier);
@@ -389,9 +398,49 @@ what_was_lost_elsewhere_is_told_as_lost(void **state)
                          WP_OK);
         assert_true(info.lost);
         assert_string_equal(info.lost_reason, "its node died");
+        /* The claim was made elsewhere, once. */
+        assert_int_equal(wp_pools_at(b.pools, 0)->granted_elsewhere, 1);
         replica_close(&b);
         replica_close(&a);
     }
+}
+
+/* A claim has one lease: when b hears of its next one, the last, whose sandbox is
+ * lost, is over. */
+static void
+the_lease_of_a_lost_sandbox_ends_with_the_next(void **state)
+{
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+    struct wp_lease_record lost;
+    struct wp_lease_record next;
+    struct wp_claim_info info;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    replica_settle_both(&a, &b);
+    lost = *wp_model_claimed(&replica_store, "c1");
+    next = lost;
+    lead_to_the_idle_one(&next);
+    lost.state = WP_RECORD_LOST;
+    wp_pools_on_record(b.pools, &lost);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_true(info.lost);
+    next.granted_wall_ms++;
+    wp_pools_on_record(b.pools, &next);
+    assert_int_equal(replica_stats(&b).leased, 1);
+    assert_int_equal(replica_stats(&b).dying, 1);
+    assert_int_equal(wp_pools_get(b.pools, WP_STR(""), WP_STR("c1"), &info),
+                     WP_OK);
+    assert_false(info.lost);
+    assert_string_equal(info.sandbox, next.sandbox);
+    replica_close(&b);
+    replica_close(&a);
 }
 
 /* The store forgets it while a claim is asked for, which is refused: it is not
@@ -448,6 +497,8 @@ main(void)
         cmocka_unit_test_setup(the_lease_that_a_claim_has_now_is_told,
                                replica_set_up_shared),
         cmocka_unit_test_setup(an_earlier_lease_is_told_once_the_later_is_over,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(the_lease_of_a_lost_sandbox_ends_with_the_next,
                                replica_set_up_shared),
         cmocka_unit_test_setup(what_was_lost_elsewhere_is_told_as_lost,
                                replica_set_up_shared),

@@ -333,6 +333,46 @@ repeats_that_end_together_are_all_told(void **state)
 }
 
 static void
+withdraw_itself(struct wp_claim *claim)
+{
+    together.c[0].answers++;
+    together.withdrawn = wp_pools_cancel(together.rig.pools, claim);
+}
+
+/* However a wait ends: who is being told can be withdrawn no more. */
+static void
+who_is_told_is_not_withdrawn(void **state)
+{
+    static const enum wp_status told[] = {WP_OK, WP_RESOURCE_EXHAUSTED,
+                                          WP_UNAVAILABLE};
+
+    (void)state;
+    for (size_t i = 0; i < WP_ARRAY_LEN(told); i++) {
+        struct wp_rig_claim *c = &together.c[0];
+
+        wp_rig_init(&together.rig, 16, 0, NULL);
+        wp_rig_claim_init(c, "a", "", 0, 5 * S);
+        c->claim.done = withdraw_itself;
+        assert_int_equal(wp_rig_claim(&together.rig, c), WP_PENDING);
+        together.withdrawn = true;
+        if (told[i] == WP_OK) {
+            assert_int_equal(
+                wp_pools_set_target(together.rig.pools, 0, 1, NULL), WP_OK);
+            wp_rig_settle(&together.rig);
+        } else if (told[i] == WP_RESOURCE_EXHAUSTED) {
+            wp_rig_advance(&together.rig, 5 * S);
+        } else {
+            wp_pools_drain(together.rig.pools, 0);
+            wp_rig_settle(&together.rig);
+        }
+        assert_int_equal(c->answers, 1);
+        assert_int_equal(c->claim.status, told[i]);
+        assert_false(together.withdrawn);
+        wp_rig_fini(&together.rig);
+    }
+}
+
+static void
 draining_pool_refuses_and_empties(void **state)
 {
     struct wp_rig rig;
@@ -372,6 +412,7 @@ main(void)
         cmocka_unit_test(who_left_meanwhile_does_not_wait),
         cmocka_unit_test(repeats_wait_no_longer_than_they_asked),
         cmocka_unit_test(repeats_that_end_together_are_all_told),
+        cmocka_unit_test(who_is_told_is_not_withdrawn),
         cmocka_unit_test(draining_pool_refuses_and_empties),
     };
 
