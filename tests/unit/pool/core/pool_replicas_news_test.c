@@ -255,7 +255,9 @@ static void
 use_keeps_what_another_replica_renewed(void **state)
 {
     bool done = false;
-    struct wp_lease_change keep = {.done = changed, .ctx = &done};
+    /* What the change before left there says nothing of this one. */
+    struct wp_lease_change keep = {
+        .done = changed, .ctx = &done, .hold = true, .settled = true};
     struct wp_rig_claim c;
     struct replica a;
     struct replica b;

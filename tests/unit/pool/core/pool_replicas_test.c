@@ -121,6 +121,30 @@ a_release_reaches_the_store_before_the_copy_does(void **state)
     replica_close(&a);
 }
 
+static void
+a_renewal_reaches_the_store_before_the_copy_does(void **state)
+{
+    const struct wp_lease_record *record;
+    struct replica a;
+    struct replica b;
+    struct wp_rig_claim c;
+
+    (void)state;
+    replica_open(&a, 0, 2, true);
+    replica_open(&b, 1, 2, false);
+    replica_settle_both(&a, &b);
+    assert_int_equal(replica_claim(&a, &c, "c1"), WP_OK);
+    /* b still takes that sandbox for ready. */
+    assert_int_equal(replica_change(&b, &c, true, NULL), WP_OK);
+    record = wp_model_claimed(&replica_store, "c1");
+    assert_non_null(record);
+    assert_int_equal(
+        record->deadline_wall_ms >> 1,
+        (replica_clock.now_wall_ns + 120 * WP_NS_PER_S) / WP_NS_PER_MS >> 1);
+    replica_close(&b);
+    replica_close(&a);
+}
+
 static uint64_t
 released_by(struct replica *a, struct replica *b)
 {
@@ -707,6 +731,8 @@ main(void)
         cmocka_unit_test_setup(two_who_want_the_same_get_two,
                                replica_set_up_shared),
         cmocka_unit_test_setup(one_id_at_two_replicas_has_one_sandbox,
+                               replica_set_up_shared),
+        cmocka_unit_test_setup(a_renewal_reaches_the_store_before_the_copy_does,
                                replica_set_up_shared),
         cmocka_unit_test_setup(a_release_reaches_the_store_before_the_copy_does,
                                replica_set_up_shared),
