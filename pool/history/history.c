@@ -5,6 +5,7 @@
 
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
+#include "pool/base/extreme.h"
 #include "pool/history/parts.h"
 #include "pool/scale/scaler.h"
 
@@ -360,15 +361,13 @@ wp_history_add(struct wp_history *history, int64_t mono_ns,
     history->last_mono = mono;
     quantum = history->anchor_wall + (mono - history->anchor_mono);
     if (wall - quantum > JUMP_QUANTA) {
-        wp_history_put(history,
-                       quantum > WP_QUANTUM_MAX ? WP_QUANTUM_MAX : quantum,
+        wp_history_put(history, wp_min_i64(quantum, WP_QUANTUM_MAX),
                        &(struct wp_history_event){.kind = WP_HISTORY_GAP});
         history->anchor_wall = wall;
         history->anchor_mono = mono;
         quantum = wall;
     }
-    wp_history_put(history, quantum > WP_QUANTUM_MAX ? WP_QUANTUM_MAX : quantum,
-                   event);
+    wp_history_put(history, wp_min_i64(quantum, WP_QUANTUM_MAX), event);
 }
 
 uint64_t

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 #include "pool/history/history.h"
 #include "pool/history/parts.h"
 #include "pool/scale/scaler.h"
@@ -177,9 +178,7 @@ append(struct wp_history *into, const struct wp_history *from)
     while (wp_history_next(&cursor, &event)) {
         int64_t quantum = event.wall_ns / WP_SCALE_QUANTUM_NS;
 
-        wp_history_put(
-            into, quantum < into->last_quantum ? into->last_quantum : quantum,
-            &event);
+        wp_history_put(into, wp_max_i64(quantum, into->last_quantum), &event);
     }
 }
 
@@ -220,8 +219,7 @@ wp_history_load(struct wp_history *history, const void *bytes, size_t len,
         int64_t now =
             history->anchor_wall + history->last_mono - history->anchor_mono;
 
-        history->anchor_wall +=
-            now < history->last_quantum ? history->last_quantum - now : 0;
+        history->anchor_wall += wp_max_i64(history->last_quantum - now, 0);
     }
     return WP_OK;
 }

@@ -107,7 +107,8 @@ wp_remote_url(const struct wp_remote *remote, char out[WP_REMOTE_URL_MAX + 1])
     n = snprintf(out, WP_REMOTE_URL_MAX + 1, "%s://%s%s%s%s/%s",
                  remote->tls ? "https" : "http", bracketed ? "[" : "",
                  remote->host.name, bracketed ? "]" : "", port, remote->path);
-    return n > 0 && n <= WP_REMOTE_URL_MAX;
+    /* Less than none is too many, too. */
+    return (size_t)n <= WP_REMOTE_URL_MAX;
 }
 
 bool

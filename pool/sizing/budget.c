@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 #include "pool/policy/budget.h"
 #include "pool/sizing/scale.h"
 
@@ -157,8 +158,7 @@ takes_part(const struct wp_pool *pool)
 static uint32_t
 clamp(uint32_t value, const struct wp_scale_policy *policy)
 {
-    value = value < policy->max ? value : policy->max;
-    return value > policy->min ? value : policy->min;
+    return wp_max_u32(wp_min_u32(value, policy->max), policy->min);
 }
 
 /* What its demand and the clock ask for. By hand: what the hand asks for. */
@@ -166,8 +166,7 @@ static uint32_t
 want_of(const struct wp_pool *pool, const struct wp_pool_scale *scale)
 {
     const struct wp_scale_decision *latest = &scale->latest;
-    uint32_t want =
-        latest->wanted > latest->floor ? latest->wanted : latest->floor;
+    uint32_t want = wp_max_u32(latest->wanted, latest->floor);
 
     if (!takes_part(pool)) {
         return 0;
@@ -243,7 +242,7 @@ gather(struct wp_pools *pools, uint32_t group)
             .name = wp_str_from(member->label),
             .min = by_hand ? scale->want : pool->spec.scale.min,
             /* What is only held still counts, but is worth little. */
-            .wanted = scale->want > target ? scale->want : target,
+            .wanted = wp_max_u32(scale->want, target),
             .worth = worth,
             .self = scale,
         };

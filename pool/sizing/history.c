@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "pool/base/extreme.h"
 #include "pool/sizing/scale.h"
 
 enum {
@@ -56,9 +57,9 @@ wp_pool_history_add(struct wp_pool *pool, int64_t now_ns,
     if (history == NULL) {
         return;
     }
-    event.wall_ns = wall_ns > 0 ? wall_ns : 0;
+    event.wall_ns = wp_max_i64(wall_ns, 0);
     (void)pthread_mutex_lock(&history->lock);
-    wp_history_add(history->history, now_ns > 0 ? now_ns : 0, &event);
+    wp_history_add(history->history, wp_max_i64(now_ns, 0), &event);
     (void)pthread_mutex_unlock(&history->lock);
 }
 

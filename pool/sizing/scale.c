@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "pool/base/extreme.h"
 #include "pool/sizing/budget.h"
 #include "pool/sizing/history.h"
 #include "pool/sizing/snapshot_state.h"
@@ -256,8 +257,7 @@ tell_at_once(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 static void
 tell_leads(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns)
 {
-    uint32_t n = scale->n_leads < WP_SCALE_LEADS_MAX ? scale->n_leads
-                                                     : WP_SCALE_LEADS_MAX;
+    uint32_t n = wp_min_u32(scale->n_leads, WP_SCALE_LEADS_MAX);
 
     for (uint32_t i = 0; i < n; i++) {
         int64_t lead_ns = wp_history_lead_round(scale->leads_ns[i]);
@@ -337,8 +337,7 @@ say(struct wp_pool *pool, struct wp_pool_scale *scale,
         return;
     }
     if (now_ns < scale->say_at_ns) {
-        scale->next_ns = scale->say_at_ns < scale->next_ns ? scale->say_at_ns
-                                                           : scale->next_ns;
+        scale->next_ns = wp_min_i64(scale->say_at_ns, scale->next_ns);
         return;
     }
     said.target_before = scale->said_target;
