@@ -428,6 +428,7 @@ on_saved(struct wp_pool *pool, const struct wp_snapshots *snapshots)
 
     if (snapshots->status != WP_OK) {
         pool->snapshot->dirty = true;
+        wp_pools_touch(pool); /* It finds when to try again. */
         (void)wp_err_set(&err, snapshots->status,
                          "the lease store did not take the pool's note");
         complain(pool, &err);

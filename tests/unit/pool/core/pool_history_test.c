@@ -381,6 +381,10 @@ the_next_keeper_goes_on(void **state)
     replica_settle_both(&a, &b);
     assert_int_equal(recorded(&a).gaps, 1);
     assert_int_equal(recorded(&a).claims, 66);
+    /* From here on nothing is missed any more. */
+    work(&a, 3, S);
+    assert_int_equal(recorded(&a).gaps, 1);
+    assert_int_equal(recorded(&a).claims, 69);
     replica_close(&b);
     replica_close(&a);
 }

@@ -1,0 +1,400 @@
+/* Whose snapshot is on its way, and when; and the bytes that it begins with.
+ * What comes of one that is read: pool_scale_test, pool_history_test. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "pool/base/siphash.h"
+#include "tests/support/base/journal.h"
+#include "tests/support/pool/replica_rig.h"
+
+#define MS WP_NS_PER_MS
+#define S WP_NS_PER_S
+
+static struct replica a;
+/* The store keeps what it is asked of snapshots until answer(). */
+static struct wp_lease_op *asked;
+static enum wp_status (*real_commit)(void *self, struct wp_lease_op *op);
+
+static enum wp_status
+commit(void *self, struct wp_lease_op *op)
+{
+    if (op->snapshot == NULL) {
+        return real_commit(self, op);
+    }
+    assert_null(asked); /* One at a time. */
+    asked = op;
+    journal("%s %.*s", op->kind == WP_LEASE_GET_SNAPSHOT ? "get" : "put",
+            WP_STR_ARG(op->pool));
+    journal_line();
+    return WP_PENDING;
+}
+
+/* What is on its way is answered so, and control sees it. */
+static void
+answer(enum wp_status status)
+{
+    struct wp_lease_op *op = asked;
+
+    assert_non_null(op);
+    asked = NULL;
+    op->done(op, status);
+    (void)wp_pools_run(a.pools);
+}
+
+static void
+answer_all(enum wp_status status)
+{
+    for (int i = 0; i < 100 && asked != NULL; i++) {
+        answer(status);
+    }
+    assert_null(asked);
+}
+
+/* Only when control asked to be run. */
+static void
+sleep_for(int64_t ns)
+{
+    int64_t until_ns = replica_clock.now_mono_ns + ns;
+    int64_t next_ns = wp_pools_run(a.pools);
+
+    while (next_ns <= until_ns) {
+        int64_t pause_ns = next_ns - replica_clock.now_mono_ns;
+
+        wp_clock_manual_advance(&replica_clock, pause_ns > 0 ? pause_ns : 0);
+        next_ns = wp_pools_run(a.pools);
+    }
+    wp_clock_manual_advance(&replica_clock,
+                            until_ns - replica_clock.now_mono_ns);
+}
+
+static void
+set(struct wp_scale_policy *policy, const char *key, const char *value)
+{
+    struct wp_err err;
+
+    assert_int_equal(
+        wp_scale_policy_set(policy, wp_str_from(key), wp_str_from(value), &err),
+        WP_OK);
+}
+
+static void
+add_pool(const char *name, const char *objective)
+{
+    struct wp_pool_spec spec;
+    struct wp_err err;
+
+    wp_pool_spec_init(&spec);
+    (void)snprintf(spec.name, sizeof spec.name, "%s", name);
+    (void)snprintf(spec.template_name, sizeof spec.template_name, "t");
+    if (objective != NULL) {
+        set(&spec.scale, "objective", objective);
+    }
+    assert_int_equal(wp_pools_add(a.pools, &spec, NULL, &err), WP_OK);
+}
+
+/* One that finds nothing; it is recorded all the same. */
+static void
+claim(const char *pool)
+{
+    static uint32_t n;
+    struct wp_rig_claim c;
+    char id[32];
+
+    (void)snprintf(id, sizeof id, "c%u", n++);
+    wp_rig_claim_init(&c, id, "", S, 0);
+    c.claim.pool = wp_str_from(pool);
+    assert_int_equal(wp_pools_claim(a.pools, &c.claim), WP_RESOURCE_EXHAUSTED);
+}
+
+static int
+set_up(void **state)
+{
+    (void)replica_set_up(state);
+    real_commit = replica_store.ops.commit;
+    replica_store.ops.commit = commit;
+    asked = NULL;
+    return 0;
+}
+
+/* A scaler waits for what was learned, so its pool is asked for before others,
+ * though these were there first; the rest goes in turns. */
+static void
+who_waits_goes_first(void **state)
+{
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    add_pool("q", NULL);
+    add_pool("s", "99%");
+    add_pool("r", NULL);
+    add_pool("t", "99%");
+    (void)wp_pools_run(a.pools);
+    journal_is("get p\n");
+    answer_all(WP_NOT_FOUND);
+    journal_is("get s\nget t\nget q\nget r\n");
+    replica_close(&a);
+}
+
+/* Nobody waits for what is saved: with a scaler or without, each has its
+ * turn. */
+static void
+saves_go_in_turns(void **state)
+{
+    static const char *const names[] = {"p", "q", "s", "t"};
+
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    add_pool("q", NULL);
+    add_pool("s", "99%");
+    add_pool("t", "99%");
+    (void)wp_pools_run(a.pools);
+    answer_all(WP_NOT_FOUND);
+    journal_drop();
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < WP_ARRAY_LEN(names); i++) {
+            claim(names[i]);
+        }
+        (void)wp_pools_run(a.pools);
+        journal_is("");
+        wp_clock_manual_advance(&replica_clock, 60 * S);
+        (void)wp_pools_run(a.pools);
+        journal_is("put p\n");
+        answer_all(WP_OK);
+        journal_is("put q\nput s\nput t\n");
+    }
+    replica_close(&a);
+}
+
+static void
+reserve(uint32_t pool_index, const char *id)
+{
+    int64_t from_ns = replica_clock.now_wall_ns + 600 * S;
+    struct wp_err err;
+
+    assert_int_equal(wp_pools_scale_reserve(a.pools, pool_index,
+                                            wp_str_from(id), 2, from_ns,
+                                            from_ns + S, &err),
+                     WP_OK);
+    (void)wp_pools_run(a.pools);
+}
+
+/* However often there is something new of one pool. */
+static void
+others_have_their_turn(void **state)
+{
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    add_pool("s", "99%");
+    add_pool("t", "99%");
+    (void)wp_pools_run(a.pools);
+    answer_all(WP_NOT_FOUND);
+    journal_drop();
+    reserve(1, "a");
+    journal_is("put s\n");
+    reserve(1, "b");
+    reserve(2, "c");
+    journal_is("");
+    answer(WP_OK);
+    journal_is("put t\n");
+    reserve(2, "d");
+    answer(WP_OK);
+    journal_is("put s\n");
+    answer_all(WP_OK);
+    journal_is("put t\n");
+    replica_close(&a);
+}
+
+/* Only the keeper asks. One that becomes it again asks anew at once: what was
+ * on its way is of before. */
+static void
+only_the_keeper_asks(void **state)
+{
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    add_pool("s", "99%");
+    (void)wp_pools_run(a.pools);
+    journal_is("get p\n");
+    wp_pools_set_keeper(a.pools, false);
+    (void)wp_pools_run(a.pools);
+    answer(WP_UNAVAILABLE);
+    sleep_for(S);
+    journal_is("");
+    wp_pools_set_keeper(a.pools, true);
+    (void)wp_pools_run(a.pools);
+    journal_is("get p\n");
+    wp_pools_set_keeper(a.pools, false);
+    (void)wp_pools_run(a.pools);
+    wp_pools_set_keeper(a.pools, true);
+    (void)wp_pools_run(a.pools);
+    answer(WP_UNAVAILABLE);
+    journal_is("get s\n");
+    answer(WP_NOT_FOUND);
+    journal_is("get p\n");
+    answer_all(WP_NOT_FOUND);
+    replica_close(&a);
+}
+
+/* Each has a pause of its own before the store is asked again. */
+static void
+a_store_that_is_away_is_asked_again(void **state)
+{
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    add_pool("s", "99%");
+    (void)wp_pools_run(a.pools);
+    answer(WP_UNAVAILABLE);
+    answer(WP_UNAVAILABLE);
+    journal_is("get p\nget s\n");
+    sleep_for(100 * MS - 1);
+    journal_is("");
+    sleep_for(1);
+    (void)wp_pools_run(a.pools);
+    journal_is("get p\n");
+    answer_all(WP_NOT_FOUND);
+    journal_is("get s\n");
+    replica_close(&a);
+}
+
+/* What the store did not take is said, and saved a minute later, though nobody
+ * comes by meanwhile. */
+static void
+a_save_that_failed_is_tried_again(void **state)
+{
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    (void)wp_pools_run(a.pools);
+    answer_all(WP_NOT_FOUND);
+    claim("p");
+    sleep_for(60 * S);
+    journal_is("get p\nput p\n");
+    answer(WP_UNAVAILABLE);
+    assert_int_equal(replica_unlearned.status, WP_UNAVAILABLE);
+    assert_string_equal(replica_unlearned.msg,
+                        "the lease store did not take the pool's note");
+    sleep_for(60 * S - 1);
+    journal_is("");
+    sleep_for(1);
+    (void)wp_pools_run(a.pools);
+    journal_is("put p\n");
+    answer(WP_OK);
+    sleep_for(300 * S);
+    journal_is("");
+    replica_close(&a);
+}
+
+/* --- The bytes --- */
+
+static void
+tell_bytes(const uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        journal("%02x", bytes[i]);
+    }
+    journal_line();
+}
+
+/* All but the length of what was learned, and the sum, which is the one that
+ * the format says. */
+static void
+tell_head(void)
+{
+    static uint8_t bytes[WP_SNAPSHOT_MAX];
+    size_t len = asked->snapshot->len;
+    uint64_t sum = 0;
+
+    assert_in_range(len, 33, sizeof bytes);
+    memcpy(bytes, asked->snapshot->bytes, len);
+    for (int i = 0; i < 8; i++) {
+        sum |= (uint64_t)bytes[16 + i] << 8 * i;
+    }
+    memset(bytes + 16, 0, 8);
+    assert_true(sum ==
+                wp_siphash128((struct wp_hash_key){0, 0}, bytes, len).low);
+    journal("%.4s ", (const char *)bytes);
+    tell_bytes(bytes + 4, 2);
+    tell_bytes(bytes + 8, 8);
+    tell_bytes(bytes + 24, 8);
+}
+
+/* Another version has written what is read, so these do not change; those of
+ * the policy do when it gets another key. */
+static void
+the_head_of_a_snapshot(void **state)
+{
+    struct wp_err err;
+
+    (void)state;
+    set(&replica_policy, "objective", "99%");
+    set(&replica_policy, "min", "1");
+    set(&replica_policy, "max", "12");
+    replica_open(&a, 0, 0x102, true);
+    (void)wp_pools_run(a.pools);
+    answer_all(WP_NOT_FOUND);
+    sleep_for(60 * S);
+    tell_head();
+    journal_is("get p\n"
+               "put p\n"
+               "WPN1 0000\n"
+               "0201000002010000\n"
+               "e0e060e185176832\n");
+    answer_all(WP_OK);
+    assert_int_equal(wp_pools_set_target(a.pools, 0, 0x201, &err), WP_OK);
+    (void)wp_pools_run(a.pools);
+    tell_head();
+    journal_is("put p\n"
+               "WPN1 0100\n"
+               "0201000001020000\n"
+               "e0e060e185176832\n");
+    answer_all(WP_OK);
+    wp_pools_remove(a.pools, 0);
+    (void)wp_pools_run(a.pools);
+    tell_head();
+    journal_is("put p\n"
+               "WPN1 0101\n"
+               "0201000001020000\n"
+               "e0e060e185176832\n");
+    replica_close(&a);
+}
+
+/* Nothing was declared for a scaler; what one had learned is carried on. */
+static void
+the_head_without_a_scaler(void **state)
+{
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    (void)wp_pools_run(a.pools);
+    answer_all(WP_NOT_FOUND);
+    claim("p");
+    assert_int_equal(wp_pools_set_target(a.pools, 0, 0x102, NULL), WP_OK);
+    sleep_for(60 * S);
+    tell_head();
+    journal_is("get p\n"
+               "put p\n"
+               "WPN1 0200\n"
+               "0000000002010000\n"
+               "0000000000000000\n");
+    replica_close(&a);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(who_waits_goes_first, set_up),
+        cmocka_unit_test_setup(saves_go_in_turns, set_up),
+        cmocka_unit_test_setup(others_have_their_turn, set_up),
+        cmocka_unit_test_setup(only_the_keeper_asks, set_up),
+        cmocka_unit_test_setup(a_store_that_is_away_is_asked_again, set_up),
+        cmocka_unit_test_setup(a_save_that_failed_is_tried_again, set_up),
+        cmocka_unit_test_setup(the_head_of_a_snapshot, set_up),
+        cmocka_unit_test_setup(the_head_without_a_scaler, set_up),
+    };
+
+    return cmocka_run_group_tests_name("pool_snapshots", tests, NULL, NULL);
+}
