@@ -172,13 +172,9 @@ wp_history_csv_feed(struct wp_history_csv *csv, struct wp_str text,
         const char *end = memchr(text.ptr, '\n', text.len);
         size_t n = end != NULL ? (size_t)(end - text.ptr) : text.len;
 
-        if (end != NULL && csv->n_pending == 0 && n <= sizeof csv->pending) {
-            status = take_line(csv, (struct wp_str){text.ptr, n}, err);
-        } else {
-            status = add_pending(csv, (struct wp_str){text.ptr, n}, err);
-            if (status == WP_OK && end != NULL) {
-                status = end_line(csv, err);
-            }
+        status = add_pending(csv, (struct wp_str){text.ptr, n}, err);
+        if (status == WP_OK && end != NULL) {
+            status = end_line(csv, err);
         }
         n += end != NULL ? 1 : 0;
         text = (struct wp_str){text.ptr + n, text.len - n};

@@ -603,6 +603,7 @@ test_csv_names_the_bad_line(void **state)
         {"-\n",
          "line 1: expected a time in seconds or as 2026-01-31T23:59:59Z, "
          "got '-'"},
+        {"12\n-\n", "line 2: expected a time in seconds or as"},
         {"-a\n", "line 1: expected a time in seconds"},
         {"-9\n", "line 1: a time may not be negative, got '-9'"},
         {"9000000001\n", "line 1: expected a time in seconds"},
