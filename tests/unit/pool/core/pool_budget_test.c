@@ -112,9 +112,12 @@ spec_of(const char *name, const char *group, const char *min)
     assert_int_equal(
         wp_scale_policy_set(&spec.scale, WP_STR("min"), wp_str_from(min), &err),
         WP_OK);
-    assert_int_equal(wp_scale_policy_set(&spec.scale, WP_STR("budget-group"),
-                                         wp_str_from(group), &err),
-                     WP_OK);
+    if (group[0] != '\0') {
+        assert_int_equal(wp_scale_policy_set(&spec.scale,
+                                             WP_STR("budget-group"),
+                                             wp_str_from(group), &err),
+                         WP_OK);
+    }
     assert_int_equal(wp_scale_policy_set(&spec.scale,
                                          WP_STR("scale-down-window"),
                                          WP_STR("0"), &err),
@@ -332,6 +335,52 @@ who_leaves_gives_back(void **state)
     assert_int_equal(world->troubles, 0);
 }
 
+/* From then on only its own policy bounds it. */
+static void
+who_is_of_no_group_has_no_budget(void **state)
+{
+    struct world *world = *state;
+    struct wp_pool_spec spec = spec_of("b", "", "2");
+    struct wp_err err;
+
+    want(world, "a", 40, "one");
+    want(world, "b", 40, "one");
+    expect(world, 26, 2, 2);
+    assert_int_equal(stats_of(world, "b").budget, 2);
+    assert_int_equal(wp_pools_update(world->pools, 1, &spec, &err), WP_OK);
+    assert_int_equal(stats_of(world, "b").budget, UINT32_MAX);
+    advance(world, 10 * MS);
+    expect(world, 28, 40, 2);
+    assert_int_equal(stats_of(world, "b").budget, UINT32_MAX);
+    assert_int_equal(world->troubles, 0);
+}
+
+/* What a pool had before it lost its objective is no bound of it when it has
+ * one again: it is shared anew. */
+static void
+an_objective_that_comes_back_has_no_old_budget(void **state)
+{
+    struct world *world = *state;
+    struct wp_pool_spec spec = spec_of("a", "group", "2");
+    struct wp_pool_spec plain;
+    struct wp_err err;
+
+    wp_pool_spec_init(&plain);
+    (void)snprintf(plain.name, sizeof plain.name, "a");
+    assert_int_equal(wp_scale_policy_set(&plain.scale, WP_STR("budget-group"),
+                                         WP_STR("group"), &err),
+                     WP_OK);
+    advance(world, 10 * MS);
+    assert_int_equal(stats_of(world, "a").budget, 10);
+    assert_int_equal(wp_pools_update(world->pools, 0, &plain, &err), WP_OK);
+    advance(world, 10 * MS);
+    assert_int_equal(stats_of(world, "b").budget, 15);
+    assert_int_equal(wp_pools_update(world->pools, 0, &spec, &err), WP_OK);
+    assert_int_equal(stats_of(world, "a").budget, UINT32_MAX);
+    advance(world, 10 * MS);
+    assert_int_equal(stats_of(world, "a").budget, 10);
+}
+
 static void
 a_group_without_a_total_is_told(void **state)
 {
@@ -467,6 +516,8 @@ main(void)
         TEST(floors_and_hands_come_first),
         TEST(mins_that_are_too_many_are_told),
         TEST(who_leaves_gives_back),
+        TEST(who_is_of_no_group_has_no_budget),
+        TEST(an_objective_that_comes_back_has_no_old_budget),
         TEST(a_group_without_a_total_is_told),
         TEST(what_is_left_is_shared_equally),
         TEST(floors_count_where_they_all_fit),

@@ -256,6 +256,10 @@ is_bounded(void **state)
     kept = recorded(&a).claims;
     assert_in_range(kept, 8000, 23000);
     work(&a, 24000, 50 * MS);
+    /* Nothing is new then. */
+    wp_clock_manual_advance(&replica_clock, 60 * S);
+    replica_settle(&a);
+    assert_in_range(replica_store.snapshot_len, 20 * 1024, 25 * 1024);
     leave(&a);
     assert_in_range(replica_store.snapshot_len, 32 * 1024, WP_SNAPSHOT_MAX);
     replica_open(&a, 0, 2, true);
@@ -376,6 +380,7 @@ the_next_keeper_goes_on(void **state)
     wp_pools_set_keeper(b.pools, true);
     replica_settle_both(&a, &b);
     assert_in_range(recorded(&b).claims, 55, 66);
+    assert_int_equal(recorded(&a).gaps, 0);
     wp_pools_set_keeper(b.pools, false);
     wp_pools_set_keeper(a.pools, true);
     replica_settle_both(&a, &b);
