@@ -69,6 +69,7 @@ wp_pool_budgets_create(struct wp_pools *pools)
         return false;
     }
     for (uint32_t i = 0; i < budgets->n; i++) {
+        WP_ASSERT(config->budgets[i].total <= WP_SLOTS_MAX);
         budgets->groups[i].total = config->budgets[i];
     }
     return true;
@@ -271,20 +272,18 @@ static void
 give(struct wp_pools *pools, uint32_t n, uint32_t total)
 {
     struct wp_pool_budgets *budgets = pools->budgets;
-    uint64_t shared = 0;
-    uint64_t more = 0;
+    uint32_t shared = 0;
+    uint32_t more;
 
+    /* All together at most total. */
     for (uint32_t i = 0; i < n; i++) {
         shared += budgets->shares[i].share;
     }
-    if (shared < total) {
-        more = (total - shared) / n;
-    }
+    more = (total - shared) / n;
     for (uint32_t i = 0; i < n; i++) {
         struct wp_pool *pool = budgets->members[i].pool;
         struct wp_pool_scale *scale = budgets->members[i].scale;
-        uint64_t part = budgets->shares[i].share + more;
-        uint32_t budget = part < UINT32_MAX ? (uint32_t)part : UINT32_MAX - 1;
+        uint32_t budget = budgets->shares[i].share + more;
         uint32_t before = atomic_exchange_explicit(&scale->budget, budget,
                                                    memory_order_relaxed);
 

@@ -160,19 +160,19 @@ wp_pool_history_save(struct wp_pool *pool, int64_t now_ns, void *out,
 }
 
 enum wp_status
-wp_pool_history_load(struct wp_pool *pool, const void *bytes, size_t len,
-                     bool *taken, struct wp_err *err)
+wp_pool_history_load(struct wp_pool *pool, struct wp_str saved, bool *taken,
+                     struct wp_err *err)
 {
     struct wp_pool_history *history = pool->history;
     enum wp_status status;
 
     *taken = false;
-    if (history == NULL || history->whole) {
+    if (history == NULL || history->whole || saved.len == 0) {
         return WP_OK;
     }
     history->whole = true;
     (void)pthread_mutex_lock(&history->lock);
-    status = wp_history_load(history->history, bytes, len, err);
+    status = wp_history_load(history->history, saved.ptr, saved.len, err);
     (void)pthread_mutex_unlock(&history->lock);
     *taken = status == WP_OK;
     return status;

@@ -53,10 +53,9 @@ size_t wp_pool_history_bytes(const struct wp_pool *pool);
  * thread, as the next. */
 size_t wp_pool_history_save(struct wp_pool *pool, int64_t now_ns, void *out,
                             size_t cap);
-/* What was saved goes before what is; *taken: it did, and had not before.
- * INVALID_ARGUMENT: it is damaged. */
-enum wp_status wp_pool_history_load(struct wp_pool *pool, const void *bytes,
-                                    size_t len, bool *taken,
-                                    struct wp_err *err);
+/* What was saved goes before what is; *taken: it did, and had not before. Of no
+ * bytes there is nothing to take. INVALID_ARGUMENT: it is damaged. */
+enum wp_status wp_pool_history_load(struct wp_pool *pool, struct wp_str saved,
+                                    bool *taken, struct wp_err *err);
 
 #endif

@@ -236,17 +236,6 @@ take_apart(uint8_t *bytes, size_t len, struct parts *out, struct wp_err *err)
     return WP_OK;
 }
 
-/* *taken: there was one, and it had not been taken before. */
-static enum wp_status
-take_history(struct wp_pool *pool, struct wp_str history, bool *taken,
-             struct wp_err *err)
-{
-    *taken = false;
-    return history.len > 0 ? wp_pool_history_load(pool, history.ptr,
-                                                  history.len, taken, err)
-                           : WP_OK;
-}
-
 /* What the scaler knew, and the record of its inputs. */
 static enum wp_status
 restore(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
@@ -266,7 +255,7 @@ restore(struct wp_pool *pool, struct wp_pool_scale *scale, int64_t now_ns,
     }
     loaded = status == WP_OK;
     if (loaded) {
-        status = take_history(pool, parts->history, &whole, err);
+        status = wp_pool_history_load(pool, parts->history, &whole, err);
     }
     if (loaded && parts->learned.len > 0) {
         /* What was carried is not what was known where the record ends. */
@@ -312,7 +301,7 @@ carry_on(struct wp_pool *pool, const struct parts *parts, struct wp_err *err)
         memcpy(pool->snapshot->carried, parts->learned.ptr, parts->learned.len);
         pool->snapshot->n_carried = parts->learned.len;
     }
-    return take_history(pool, parts->history, &taken, err);
+    return wp_pool_history_load(pool, parts->history, &taken, err);
 }
 
 static enum wp_status
