@@ -220,6 +220,15 @@ expect(struct world *world, uint32_t a, uint32_t b, uint32_t c)
     }
 }
 
+/* What each may have: what it asks for, and an equal part of what is left. */
+static void
+expect_budgets(struct world *world, uint32_t a, uint32_t b, uint32_t c)
+{
+    assert_int_equal(stats_of(world, "a").budget, a);
+    assert_int_equal(stats_of(world, "b").budget, b);
+    assert_int_equal(stats_of(world, "c").budget, c);
+}
+
 static void
 shared_where_it_is_worth_most(void **state)
 {
@@ -335,6 +344,25 @@ who_leaves_gives_back(void **state)
     assert_int_equal(world->troubles, 0);
 }
 
+/* What a pool may not be is not kept for it. */
+static void
+a_pool_asks_for_no_more_than_its_max(void **state)
+{
+    struct world *world = *state;
+    struct wp_pool_spec spec = spec_of("a", "group", "2");
+    struct wp_err err;
+
+    assert_int_equal(
+        wp_scale_policy_set(&spec.scale, WP_STR("max"), WP_STR("5"), &err),
+        WP_OK);
+    assert_int_equal(wp_pools_update(world->pools, 0, &spec, &err), WP_OK);
+    want(world, "a", 40, "one");
+    want(world, "b", 40, "one");
+    assert_int_equal(stats_of(world, "a").scale.wanted, 40);
+    expect(world, 5, 23, 2);
+    expect_budgets(world, 5, 23, 2);
+}
+
 /* From then on only its own policy bounds it. */
 static void
 who_is_of_no_group_has_no_budget(void **state)
@@ -401,15 +429,6 @@ a_group_without_a_total_is_told(void **state)
     assert_string_equal(wp_pools_budget(world->pools, 0)->group, "other");
     assert_int_equal(wp_pools_budget(world->pools, 1)->total, TOTAL);
     assert_null(wp_pools_budget(world->pools, 2));
-}
-
-/* What each may have: what it asks for, and an equal part of what is left. */
-static void
-expect_budgets(struct world *world, uint32_t a, uint32_t b, uint32_t c)
-{
-    assert_int_equal(stats_of(world, "a").budget, a);
-    assert_int_equal(stats_of(world, "b").budget, b);
-    assert_int_equal(stats_of(world, "c").budget, c);
 }
 
 static void
@@ -516,6 +535,7 @@ main(void)
         TEST(floors_and_hands_come_first),
         TEST(mins_that_are_too_many_are_told),
         TEST(who_leaves_gives_back),
+        TEST(a_pool_asks_for_no_more_than_its_max),
         TEST(who_is_of_no_group_has_no_budget),
         TEST(an_objective_that_comes_back_has_no_old_budget),
         TEST(a_group_without_a_total_is_told),

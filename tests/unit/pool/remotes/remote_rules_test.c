@@ -162,12 +162,38 @@ test_bad_rules(void **state)
     assert_string_equal(err.msg, "at most 64 rules expected");
 }
 
+/* Only as many as there are, whatever is behind them. */
+static void
+test_as_many_as_there_are(void **state)
+{
+    struct wp_remote_rules rules = {.n = 0};
+    struct wp_remote remote;
+    const char *why = "";
+    struct wp_err err;
+
+    (void)state;
+    assert_int_equal(
+        wp_remote_rules_add(&rules, WP_STR("other h"), false, &err), WP_OK);
+    assert_int_equal(wp_remote_rules_add(&rules, WP_STR("h"), true, &err),
+                     WP_OK);
+    assert_int_equal(rules.n, 3);
+    assert_true(wp_remote_parse(WP_STR("https://h/a"), &remote, &why));
+    assert_true(wp_remote_rules_deny(&rules, &remote));
+    assert_false(wp_remote_rules_allow(&rules, &remote));
+    rules.n = 2;
+    assert_false(wp_remote_rules_deny(&rules, &remote));
+    assert_true(wp_remote_rules_allow(&rules, &remote));
+    rules.n = 1;
+    assert_false(wp_remote_rules_allow(&rules, &remote));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allowed),
         cmocka_unit_test(test_denied),
+        cmocka_unit_test(test_as_many_as_there_are),
         cmocka_unit_test(test_bad_rules),
     };
 

@@ -182,6 +182,41 @@ changes_are_counted(void **state)
     journal_drop();
 }
 
+static void
+claim(const char *pool, const char *id)
+{
+    struct wp_rig_claim c;
+
+    wp_rig_claim_init(&c, id, "", S, 0);
+    c.claim.pool = wp_str_from(pool);
+    assert_int_equal(wp_rig_claim(&rig, &c), WP_RESOURCE_EXHAUSTED);
+}
+
+/* A scaler is measured by the claims that came while there was one. */
+static void
+reactions_to_claims_of_before_do_not_count(void **state)
+{
+    struct wp_pool_spec plain;
+    struct wp_pool_spec spec = spec_of(0, "1");
+    struct wp_histogram_view view;
+    struct wp_err err;
+
+    (void)state;
+    wp_pool_spec_init(&plain);
+    (void)snprintf(plain.name, sizeof plain.name, "q");
+    (void)snprintf(spec.name, sizeof spec.name, "q");
+    assert_int_equal(wp_pools_add(rig.pools, &plain, NULL, &err), WP_OK);
+    wp_rig_settle(&rig);
+    claim("q", "before");
+    wp_rig_advance(&rig, 100 * S);
+    assert_int_equal(wp_pools_update(rig.pools, 1, &spec, &err), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_fake_backend_counts(&rig.backend).creates, 4);
+    wp_histogram_read(wp_pools_scale_reaction(rig.pools, 1), &view);
+    assert_int_equal(view.count, 0);
+    journal_drop();
+}
+
 int
 main(void)
 {
@@ -191,6 +226,8 @@ main(void)
         cmocka_unit_test_setup_teardown(what_was_taken_back_is_not_told, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_first_size, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            reactions_to_claims_of_before_do_not_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(changes_are_counted, set_up, tear_down),
     };
 
