@@ -153,7 +153,6 @@ wp_history_clear(struct wp_history *history)
     history->n_chunks = 0;
     history->oldest = 0;
     history->any = false;
-    history->last_is_gap = false;
     history->pending = false;
     history->lead_bin = 0;
     history->claims = 0;

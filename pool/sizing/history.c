@@ -76,7 +76,7 @@ wp_pool_history_add_lead(struct wp_pool *pool, int64_t now_ns, int64_t lead_ns)
     kept = history->n_leads < LEADS_ALL ||
            now_ns - history->lead_at_ns >= LEAD_EVERY_NS;
     if (kept) {
-        history->n_leads += history->n_leads < LEADS_ALL ? 1 : 0;
+        history->n_leads = wp_min_u32(history->n_leads + 1, LEADS_ALL);
         history->lead_at_ns = now_ns;
     }
     (void)pthread_mutex_unlock(&history->lock);
