@@ -109,6 +109,30 @@ records_without_an_objective(void **state)
     wp_rig_fini(&rig);
 }
 
+/* The first 64 are there; those behind them came a second after the one before,
+ * each. */
+static void
+expect_thinned(struct wp_history *history)
+{
+    struct wp_history_cursor cursor;
+    struct wp_history_event event;
+    int64_t last_ns = 0;
+    uint32_t n = 0;
+
+    wp_history_first(history, &cursor);
+    while (wp_history_next(&cursor, &event)) {
+        if (event.kind == WP_HISTORY_READY) {
+            n++;
+            assert_true(n <= 64 || event.wall_ns == last_ns + S);
+            assert_true(n > 64 || event.wall_ns <= last_ns + 50 * MS ||
+                        last_ns == 0);
+            last_ns = event.wall_ns;
+        }
+    }
+    wp_history_destroy(history);
+    assert_true(n > 64);
+}
+
 /* A sample of the lead times is enough for who reads them. */
 static void
 many_lead_times_are_thinned(void **state)
@@ -127,6 +151,7 @@ many_lead_times_are_thinned(void **state)
     assert_true(wp_rig_stats(&rig).created_total > 390);
     /* 20 seconds, of which three and a bit have all. */
     assert_in_range(sums.leads, 64 + 14, 64 + 18);
+    expect_thinned(wp_pools_history(rig.pools, 0));
     wp_rig_fini(&rig);
 }
 

@@ -382,6 +382,113 @@ the_head_without_a_scaler(void **state)
     replica_close(&a);
 }
 
+static void
+put_sum(uint8_t *bytes, size_t len)
+{
+    uint64_t sum;
+
+    memset(bytes + 16, 0, 8);
+    sum = wp_siphash128((struct wp_hash_key){0, 0}, bytes, len).low;
+    for (int i = 0; i < 8; i++) {
+        bytes[16 + i] = (uint8_t)(sum >> 8 * i);
+    }
+}
+
+enum {
+    CARRIED_LEN = 300,
+};
+
+/* What the pool's scaler had learned: so many times that letter. */
+static void
+answer_carried(char letter, size_t learned)
+{
+    uint8_t *bytes = asked->snapshot->bytes;
+    size_t len = 32 + learned;
+
+    memset(bytes, 0, 32);
+    memcpy(bytes, "WPN1\2", 5);
+    bytes[6] = (uint8_t)learned;
+    bytes[7] = (uint8_t)(learned >> 8);
+    memset(bytes + 32, letter, learned);
+    put_sum(bytes, len);
+    asked->snapshot->len = len;
+    answer(WP_OK);
+}
+
+static void
+expect_carried(char letter)
+{
+    const uint8_t *bytes = asked->snapshot->bytes;
+
+    assert_int_equal(bytes[4], 2);
+    assert_int_equal(bytes[6] | bytes[7] << 8, CARRIED_LEN);
+    assert_true(asked->snapshot->len > 32 + CARRIED_LEN);
+    for (int i = 0; i < CARRIED_LEN; i++) {
+        assert_int_equal(bytes[32 + i], letter);
+    }
+}
+
+/* Each pool goes on with its own, through however many saves; one that had
+ * none has none. */
+static void
+each_pool_carries_its_own(void **state)
+{
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    add_pool("q", NULL);
+    add_pool("r", NULL);
+    (void)wp_pools_run(a.pools);
+    answer_carried('p', CARRIED_LEN);
+    answer_carried('q', CARRIED_LEN);
+    answer(WP_NOT_FOUND);
+    assert_int_equal(replica_unlearned.status, WP_OK);
+    for (int round = 0; round < 2; round++) {
+        journal_drop();
+        claim("p");
+        claim("q");
+        claim("r");
+        sleep_for(60 * S);
+        expect_carried('p');
+        answer(WP_OK);
+        expect_carried('q');
+        answer(WP_OK);
+        assert_int_equal(asked->snapshot->bytes[6], 0);
+        assert_int_equal(asked->snapshot->bytes[7], 0);
+        answer(WP_OK);
+        journal_is("put p\nput q\nput r\n");
+    }
+    replica_close(&a);
+}
+
+/* While another replica was the keeper that may have become another one, or
+ * none. */
+static void
+what_is_carried_is_the_latest(void **state)
+{
+    static const size_t lens[] = {CARRIED_LEN, CARRIED_LEN / 2, 0};
+
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    for (size_t i = 0; i < WP_ARRAY_LEN(lens); i++) {
+        (void)wp_pools_run(a.pools);
+        answer_carried((char)('a' + i), lens[i]);
+        claim("p");
+        sleep_for(60 * S);
+        assert_int_equal(asked->snapshot->bytes[6] | asked->snapshot->bytes[7]
+                                                         << 8,
+                         lens[i]);
+        assert_true(lens[i] == 0 ||
+                    asked->snapshot->bytes[32] == (uint8_t)('a' + i));
+        answer(WP_OK);
+        wp_pools_set_keeper(a.pools, false);
+        (void)wp_pools_run(a.pools);
+        wp_pools_set_keeper(a.pools, true);
+    }
+    journal_is("get p\nput p\nget p\nput p\nget p\nput p\n");
+    assert_int_equal(replica_unlearned.status, WP_OK);
+    replica_close(&a);
+}
+
 int
 main(void)
 {
@@ -394,6 +501,8 @@ main(void)
         cmocka_unit_test_setup(a_save_that_failed_is_tried_again, set_up),
         cmocka_unit_test_setup(the_head_of_a_snapshot, set_up),
         cmocka_unit_test_setup(the_head_without_a_scaler, set_up),
+        cmocka_unit_test_setup(each_pool_carries_its_own, set_up),
+        cmocka_unit_test_setup(what_is_carried_is_the_latest, set_up),
     };
 
     return cmocka_run_group_tests_name("pool_snapshots", tests, NULL, NULL);
