@@ -18,9 +18,14 @@ void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
+void __real_free(void *memory);
+void __wrap_free(void *memory);
 
 /* So many allocations succeed, and none after them; below 0: all do. */
 static int left = -1;
+/* What was handed out and not given back. */
+static int live;
+static size_t handed_out_bytes; /* In all. */
 
 static bool
 is_refused(void)
@@ -32,16 +37,31 @@ is_refused(void)
     return left == 0;
 }
 
+static void *
+counted(void *memory, size_t size)
+{
+    live++;
+    handed_out_bytes += size;
+    return memory;
+}
+
 void *
 __wrap_malloc(size_t size)
 {
-    return is_refused() ? NULL : __real_malloc(size);
+    return is_refused() ? NULL : counted(__real_malloc(size), size);
 }
 
 void *
 __wrap_calloc(size_t n, size_t size)
 {
-    return is_refused() ? NULL : __real_calloc(n, size);
+    return is_refused() ? NULL : counted(__real_calloc(n, size), n * size);
+}
+
+void
+__wrap_free(void *memory)
+{
+    live -= memory != NULL;
+    __real_free(memory);
 }
 
 static void
@@ -76,11 +96,11 @@ expect(const struct wp_history *history, uint64_t claims, int64_t first_s,
 }
 
 static int
-all_memory(void **state)
+nothing_is_left(void **state)
 {
     (void)state;
     left = -1;
-    return 0;
+    return live;
 }
 
 static void
@@ -126,12 +146,14 @@ claims_that_find_no_memory_are_dropped(void **state)
 static void
 the_oldest_makes_place(void **state)
 {
+    size_t before = handed_out_bytes;
     struct wp_history *history = wp_history_create(WP_HISTORY_BYTES_MIN);
     int64_t s = 0;
     size_t held;
 
     (void)state;
     assert_non_null(history);
+    assert_int_equal(wp_history_bytes(history), handed_out_bytes - before);
     add(history, s++, 2);
     add(history, s++, 2);
     held = wp_history_bytes(history);
@@ -148,6 +170,7 @@ the_oldest_makes_place(void **state)
 
         expect(history, 2 * (uint64_t)s - dropped, (int64_t)dropped / 2, s - 1);
         assert_int_equal(wp_history_bytes(history), held);
+        assert_int_equal(handed_out_bytes - before, held);
         add(history, s++, 2);
     }
     wp_history_destroy(history);
@@ -212,12 +235,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(none_is_made, all_memory),
+        cmocka_unit_test_teardown(none_is_made, nothing_is_left),
         cmocka_unit_test_teardown(claims_that_find_no_memory_are_dropped,
-                                  all_memory),
-        cmocka_unit_test_teardown(the_oldest_makes_place, all_memory),
-        cmocka_unit_test_teardown(a_copy_needs_all_of_its_memory, all_memory),
-        cmocka_unit_test_teardown(a_saved_one_is_not_taken, all_memory),
+                                  nothing_is_left),
+        cmocka_unit_test_teardown(the_oldest_makes_place, nothing_is_left),
+        cmocka_unit_test_teardown(a_copy_needs_all_of_its_memory,
+                                  nothing_is_left),
+        cmocka_unit_test_teardown(a_saved_one_is_not_taken, nothing_is_left),
     };
 
     return cmocka_run_group_tests_name("scale_history_memory", tests, NULL,
