@@ -240,6 +240,37 @@ only_the_keeper_asks(void **state)
     replica_close(&a);
 }
 
+/* Of a pool that keeps nothing, or takes no more claims, nothing is asked for;
+ * of one that has had a scaler it is, so that it goes on from there. */
+static void
+who_has_nothing_to_keep_does_not_ask(void **state)
+{
+    struct wp_pool_spec plain;
+    struct wp_err err;
+
+    (void)state;
+    replica_open(&a, 0, 0, true);
+    wp_pools_drain(a.pools, 0);
+    sleep_for(S);
+    journal_is("");
+    replica_close(&a);
+
+    replica_history_max = 0;
+    replica_open(&a, 0, 0, false);
+    add_pool("s", "99%");
+    (void)wp_pools_run(a.pools);
+    wp_pool_spec_init(&plain);
+    (void)snprintf(plain.name, sizeof plain.name, "s");
+    assert_int_equal(wp_pools_update(a.pools, 1, &plain, &err), WP_OK);
+    wp_pools_set_keeper(a.pools, true);
+    sleep_for(S);
+    journal_is("get s\n");
+    answer_all(WP_NOT_FOUND);
+    sleep_for(S);
+    journal_is("");
+    replica_close(&a);
+}
+
 /* Each has a pause of its own before the store is asked again. */
 static void
 a_store_that_is_away_is_asked_again(void **state)
@@ -394,6 +425,59 @@ put_sum(uint8_t *bytes, size_t len)
     }
 }
 
+/* A pool declared with 2 starts, and finds that one before was set to that many
+ * by SetPool; how many it has then. by_hand: it is set so meanwhile; 0: it is
+ * not. */
+static uint32_t
+found_by_hand(uint32_t saved, uint32_t by_hand)
+{
+    static uint8_t bytes[WP_SNAPSHOT_MAX];
+    uint32_t replicas;
+    size_t len;
+
+    set(&replica_policy, "objective", "99%");
+    replica_open(&a, 0, 2, true);
+    (void)wp_pools_run(a.pools);
+    answer_all(WP_NOT_FOUND);
+    assert_int_equal(wp_pools_set_target(a.pools, 0, 1, NULL), WP_OK);
+    (void)wp_pools_run(a.pools);
+    len = asked->snapshot->len;
+    memcpy(bytes, asked->snapshot->bytes, len);
+    answer_all(WP_OK);
+    replica_close(&a);
+    for (int i = 0; i < 4; i++) {
+        bytes[12 + i] = (uint8_t)(saved >> 8 * i);
+    }
+    put_sum(bytes, len);
+
+    replica_open(&a, 0, 2, true);
+    (void)wp_pools_run(a.pools);
+    if (by_hand > 0) {
+        assert_int_equal(wp_pools_set_target(a.pools, 0, by_hand, NULL), WP_OK);
+    }
+    memcpy(asked->snapshot->bytes, bytes, len);
+    asked->snapshot->len = len;
+    answer(WP_OK);
+    assert_int_equal(replica_unlearned.status, WP_OK);
+    replicas = replica_stats(&a).replicas;
+    replica_close(&a);
+    asked = NULL;
+    journal_drop();
+    return replicas;
+}
+
+/* Not what no call could have said, and not over what was said since. */
+static void
+the_hand_that_is_found(void **state)
+{
+    (void)state;
+    assert_int_equal(found_by_hand(7, 0), 7);
+    assert_int_equal(found_by_hand(WP_TARGET_MAX, 0), WP_TARGET_MAX);
+    assert_int_equal(found_by_hand(WP_TARGET_MAX + 1U, 0), 2);
+    assert_int_equal(found_by_hand(UINT32_MAX, 0), 2);
+    assert_int_equal(found_by_hand(7, 5), 5);
+}
+
 enum {
     CARRIED_LEN = 300,
 };
@@ -497,10 +581,12 @@ main(void)
         cmocka_unit_test_setup(saves_go_in_turns, set_up),
         cmocka_unit_test_setup(others_have_their_turn, set_up),
         cmocka_unit_test_setup(only_the_keeper_asks, set_up),
+        cmocka_unit_test_setup(who_has_nothing_to_keep_does_not_ask, set_up),
         cmocka_unit_test_setup(a_store_that_is_away_is_asked_again, set_up),
         cmocka_unit_test_setup(a_save_that_failed_is_tried_again, set_up),
         cmocka_unit_test_setup(the_head_of_a_snapshot, set_up),
         cmocka_unit_test_setup(the_head_without_a_scaler, set_up),
+        cmocka_unit_test_setup(the_hand_that_is_found, set_up),
         cmocka_unit_test_setup(each_pool_carries_its_own, set_up),
         cmocka_unit_test_setup(what_is_carried_is_the_latest, set_up),
     };
