@@ -141,7 +141,6 @@ wp_pool_scale_forget_hand(struct wp_pool *pool, struct wp_pool_scale *scale)
     wp_scaler_set_policy(scale->scaler, &plain);
     set_policy(pool, scale, &policy);
     (void)pthread_mutex_unlock(&scale->lock);
-    scale->set_by_call = false;
 }
 
 /* --- Its inputs --- */

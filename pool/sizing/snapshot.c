@@ -274,7 +274,7 @@ static void
 restore_hand(struct wp_pool *pool, struct wp_pool_scale *scale,
              const uint8_t *head)
 {
-    if ((head[FLAGS_AT] & FLAG_SET_BY_CALL) != 0 && !scale->set_by_call &&
+    if ((head[FLAGS_AT] & FLAG_SET_BY_CALL) != 0 &&
         get_u32(head + DECLARED_AT) == scale->declared &&
         get_u64(head + POLICY_AT) == policy_print(&pool->spec.scale) &&
         get_u32(head + TARGET_AT) <= WP_TARGET_MAX) {
@@ -320,12 +320,15 @@ read_snapshot(struct wp_pool *pool, int64_t now_ns, uint8_t *bytes, size_t len,
         return carry_on(pool, &parts, err);
     }
     status = restore(pool, scale, now_ns, &parts, err);
-    if (status == WP_OK && parts.head[REMOVED_AT] == 1) {
+    if (status != WP_OK || scale->set_by_call) {
+        return status; /* What was said since counts. */
+    }
+    if (parts.head[REMOVED_AT] == 1) {
         wp_pool_scale_forget_hand(pool, scale);
-    } else if (status == WP_OK) {
+    } else {
         restore_hand(pool, scale, parts.head);
     }
-    return status;
+    return WP_OK;
 }
 
 /* --- One on its way --- */

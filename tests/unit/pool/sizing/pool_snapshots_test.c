@@ -390,6 +390,52 @@ the_head_of_a_snapshot(void **state)
                "WPN1 0101\n"
                "0201000001020000\n"
                "e0e060e185176832\n");
+    answer_all(WP_OK);
+    replica_close(&a);
+}
+
+/* What is declared anew, or after the pool was removed, is no call's word. */
+static void
+a_declaration_ends_the_hand(void **state)
+{
+    struct wp_pool_spec spec;
+    struct wp_err err;
+
+    (void)state;
+    set(&replica_policy, "objective", "99%");
+    replica_open(&a, 0, 2, true);
+    (void)wp_pools_run(a.pools);
+    answer_all(WP_NOT_FOUND);
+    assert_int_equal(wp_pools_set_target(a.pools, 0, 7, &err), WP_OK);
+    (void)wp_pools_run(a.pools);
+    assert_int_equal(asked->snapshot->bytes[4], 1);
+    answer_all(WP_OK);
+    spec = replica_stats(&a).spec;
+    spec.target = 3;
+    assert_int_equal(wp_pools_update(a.pools, 0, &spec, &err), WP_OK);
+    sleep_for(60 * S);
+    assert_int_equal(asked->snapshot->bytes[4], 0);
+    assert_int_equal(asked->snapshot->bytes[8], 3);
+    assert_int_equal(asked->snapshot->bytes[12], 3);
+    answer_all(WP_OK);
+    assert_int_equal(wp_pools_set_target(a.pools, 0, 7, &err), WP_OK);
+    (void)wp_pools_run(a.pools);
+    answer_all(WP_OK);
+    wp_pools_remove(a.pools, 0);
+    (void)wp_pools_run(a.pools);
+    answer_all(WP_OK);
+    spec.target = 4;
+    assert_int_equal(wp_pools_add(a.pools, &spec, NULL, &err), WP_OK);
+    journal_drop();
+    (void)wp_pools_run(a.pools);
+    journal_is("get p\n");
+    answer_all(WP_NOT_FOUND);
+    sleep_for(60 * S);
+    assert_int_equal(asked->snapshot->bytes[4], 0);
+    assert_int_equal(asked->snapshot->bytes[5], 0);
+    assert_int_equal(asked->snapshot->bytes[12], 4);
+    answer_all(WP_OK);
+    journal_is("put p\n");
     replica_close(&a);
 }
 
@@ -426,10 +472,10 @@ put_sum(uint8_t *bytes, size_t len)
 }
 
 /* A pool declared with 2 starts, and finds that one before was set to that many
- * by SetPool; how many it has then. by_hand: it is set so meanwhile; 0: it is
+ * by SetPool, and removed or not; how many it has then. by_hand: it is set so meanwhile; 0: it is
  * not. */
 static uint32_t
-found_by_hand(uint32_t saved, uint32_t by_hand)
+found_by_hand(uint32_t saved, bool removed, uint32_t by_hand)
 {
     static uint8_t bytes[WP_SNAPSHOT_MAX];
     uint32_t replicas;
@@ -448,6 +494,7 @@ found_by_hand(uint32_t saved, uint32_t by_hand)
     for (int i = 0; i < 4; i++) {
         bytes[12 + i] = (uint8_t)(saved >> 8 * i);
     }
+    bytes[5] = removed;
     put_sum(bytes, len);
 
     replica_open(&a, 0, 2, true);
@@ -460,8 +507,13 @@ found_by_hand(uint32_t saved, uint32_t by_hand)
     answer(WP_OK);
     assert_int_equal(replica_unlearned.status, WP_OK);
     replicas = replica_stats(&a).replicas;
+    sleep_for(60 * S);
+    /* Who starts next finds it, too. */
+    assert_int_equal(asked->snapshot->bytes[4], replicas != 2);
+    assert_int_equal(replica_stats(&a).scale.reason == WP_SCALE_BY_HAND,
+                     !removed || by_hand > 0);
+    answer_all(WP_OK);
     replica_close(&a);
-    asked = NULL;
     journal_drop();
     return replicas;
 }
@@ -471,11 +523,13 @@ static void
 the_hand_that_is_found(void **state)
 {
     (void)state;
-    assert_int_equal(found_by_hand(7, 0), 7);
-    assert_int_equal(found_by_hand(WP_TARGET_MAX, 0), WP_TARGET_MAX);
-    assert_int_equal(found_by_hand(WP_TARGET_MAX + 1U, 0), 2);
-    assert_int_equal(found_by_hand(UINT32_MAX, 0), 2);
-    assert_int_equal(found_by_hand(7, 5), 5);
+    assert_int_equal(found_by_hand(7, false, 0), 7);
+    assert_int_equal(found_by_hand(WP_TARGET_MAX, false, 0), WP_TARGET_MAX);
+    assert_int_equal(found_by_hand(WP_TARGET_MAX + 1U, false, 0), 2);
+    assert_int_equal(found_by_hand(UINT32_MAX, false, 0), 2);
+    assert_int_equal(found_by_hand(7, false, 5), 5);
+    assert_int_equal(found_by_hand(7, true, 0), 2);
+    assert_int_equal(found_by_hand(7, true, 5), 5);
 }
 
 enum {
@@ -585,6 +639,7 @@ main(void)
         cmocka_unit_test_setup(a_store_that_is_away_is_asked_again, set_up),
         cmocka_unit_test_setup(a_save_that_failed_is_tried_again, set_up),
         cmocka_unit_test_setup(the_head_of_a_snapshot, set_up),
+        cmocka_unit_test_setup(a_declaration_ends_the_hand, set_up),
         cmocka_unit_test_setup(the_head_without_a_scaler, set_up),
         cmocka_unit_test_setup(the_hand_that_is_found, set_up),
         cmocka_unit_test_setup(each_pool_carries_its_own, set_up),
