@@ -271,6 +271,32 @@ who_has_nothing_to_keep_does_not_ask(void **state)
     replica_close(&a);
 }
 
+/* A scaler that is one again takes up what is known, as a new one does. */
+static void
+an_objective_that_comes_back_asks_again(void **state)
+{
+    struct wp_pool_spec spec;
+    struct wp_pool_spec plain;
+    struct wp_err err;
+
+    (void)state;
+    set(&replica_policy, "objective", "99%");
+    replica_open(&a, 0, 0, true);
+    (void)wp_pools_run(a.pools);
+    answer_all(WP_NOT_FOUND);
+    spec = replica_stats(&a).spec;
+    plain = spec;
+    wp_scale_policy_init(&plain.scale);
+    assert_int_equal(wp_pools_update(a.pools, 0, &plain, &err), WP_OK);
+    sleep_for(S);
+    journal_is("get p\n");
+    assert_int_equal(wp_pools_update(a.pools, 0, &spec, &err), WP_OK);
+    sleep_for(S);
+    journal_is("get p\n");
+    answer_all(WP_NOT_FOUND);
+    replica_close(&a);
+}
+
 /* Each has a pause of its own before the store is asked again. */
 static void
 a_store_that_is_away_is_asked_again(void **state)
@@ -636,6 +662,7 @@ main(void)
         cmocka_unit_test_setup(others_have_their_turn, set_up),
         cmocka_unit_test_setup(only_the_keeper_asks, set_up),
         cmocka_unit_test_setup(who_has_nothing_to_keep_does_not_ask, set_up),
+        cmocka_unit_test_setup(an_objective_that_comes_back_asks_again, set_up),
         cmocka_unit_test_setup(a_store_that_is_away_is_asked_again, set_up),
         cmocka_unit_test_setup(a_save_that_failed_is_tried_again, set_up),
         cmocka_unit_test_setup(the_head_of_a_snapshot, set_up),
