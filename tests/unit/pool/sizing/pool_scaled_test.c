@@ -217,6 +217,55 @@ reactions_to_claims_of_before_do_not_count(void **state)
     journal_drop();
 }
 
+static void
+set(struct wp_pool_spec *spec, const char *key, const char *value)
+{
+    struct wp_err err;
+
+    assert_int_equal(wp_scale_policy_set(&spec->scale, wp_str_from(key),
+                                         wp_str_from(value), &err),
+                     WP_OK);
+}
+
+static int
+set_up_foreign(void **state)
+{
+    struct wp_pool_spec spec = spec_of(0, "1");
+
+    (void)state;
+    set(&spec, "scale-down-window", "0");
+    set(&spec, "scale-down-rate", "100%");
+    wp_rig_init_foreign(&rig, 64, 0, &spec);
+    return 0;
+}
+
+/* What is not needed any more is given up at once where somebody else makes
+ * it, though it is not ready. */
+static void
+a_smaller_size_gives_up_what_is_being_made(void **state)
+{
+    int64_t now_ns = rig.clock.now_wall_ns;
+    struct wp_err err;
+
+    (void)state;
+    rig.backend.ready = WP_FAKE_READY_DELAYED;
+    rig.backend.ready_delay_ns = 3600 * S;
+    wp_rig_advance(&rig, S);
+    assert_int_equal(wp_rig_stats(&rig).ready, 1);
+    assert_int_equal(wp_pools_scale_reserve(rig.pools, 0, WP_STR("r"), 10,
+                                            now_ns, now_ns + 600 * S, &err),
+                     WP_OK);
+    wp_rig_advance(&rig, S);
+    assert_int_equal(wp_rig_stats(&rig).warming, 9);
+    assert_int_equal(wp_pools_scale_cancel(rig.pools, 0, WP_STR("r"), &err),
+                     WP_OK);
+    wp_rig_advance(&rig, S);
+    assert_int_equal(wp_rig_stats(&rig).spec.target, 1);
+    assert_int_equal(wp_rig_stats(&rig).warming, 0);
+    assert_int_equal(wp_rig_stats(&rig).ready, 1);
+    assert_int_equal(wp_fake_backend_counts(&rig.backend).live, 1);
+}
+
 int
 main(void)
 {
@@ -228,6 +277,9 @@ main(void)
         cmocka_unit_test_setup_teardown(the_first_size, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             reactions_to_claims_of_before_do_not_count, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_smaller_size_gives_up_what_is_being_made, set_up_foreign,
+            tear_down),
         cmocka_unit_test_setup_teardown(changes_are_counted, set_up, tear_down),
     };
 
