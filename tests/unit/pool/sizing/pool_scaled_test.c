@@ -266,6 +266,37 @@ a_smaller_size_gives_up_what_is_being_made(void **state)
     assert_int_equal(wp_fake_backend_counts(&rig.backend).live, 1);
 }
 
+static enum wp_scale_reason
+reason_with(const char *name, uint32_t at_once)
+{
+    int64_t now_ns = rig.clock.now_wall_ns;
+    struct wp_pool_spec spec = spec_of(2, "0");
+    struct wp_pool_stats stats;
+    struct wp_err err;
+    uint32_t index;
+
+    (void)snprintf(spec.name, sizeof spec.name, "%s", name);
+    spec.create_inflight_max = at_once;
+    assert_int_equal(wp_pools_add(rig.pools, &spec, &index, &err), WP_OK);
+    wp_rig_settle(&rig);
+    assert_int_equal(wp_pools_scale_reserve(rig.pools, index, WP_STR("r"), 10,
+                                            now_ns, now_ns + 600 * S, &err),
+                     WP_OK);
+    wp_rig_settle(&rig);
+    wp_pools_stats(rig.pools, index, &stats);
+    return stats.scale.reason;
+}
+
+/* Where nothing can be made, for want of a template, nobody is promised more. */
+static void
+a_pool_that_makes_nothing_is_not_raised(void **state)
+{
+    (void)state;
+    assert_int_equal(reason_with("some", 1), WP_SCALE_RESERVED);
+    assert_int_equal(reason_with("none", 0), WP_SCALE_QUOTA);
+    journal_drop();
+}
+
 int
 main(void)
 {
@@ -280,6 +311,8 @@ main(void)
         cmocka_unit_test_setup_teardown(
             a_smaller_size_gives_up_what_is_being_made, set_up_foreign,
             tear_down),
+        cmocka_unit_test_setup_teardown(a_pool_that_makes_nothing_is_not_raised,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(changes_are_counted, set_up, tear_down),
     };
 
