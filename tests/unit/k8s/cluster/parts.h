@@ -529,7 +529,7 @@ __wrap_wp_election_refused(const struct wp_election *election)
     return !full;
 }
 
-/* Not by --wrap: lld would link the library's, for its own sake. */
+/* In the place of the library's. */
 const struct wp_claim_metrics *
 wp_claim_controller_metrics(const void *self)
 {
