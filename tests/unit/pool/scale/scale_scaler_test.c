@@ -150,6 +150,40 @@ another_policy(void **state)
     wp_scaler_destroy(scaler);
 }
 
+/* So long after the latest claim there is a forecast, and then none. */
+static void
+quiet_after(struct world *w, double s)
+{
+    w->policy.down_window_ns = 0;
+    world_start(w);
+    (void)world_claims(w, 20, 60);
+    w->scaler->gap_s = 60;
+    world_pass(w, s - 1);
+    w->scaler->fresh = true;
+    (void)world_decide(w);
+    assert_true(w->scaler->forecast.stock > 0);
+    world_pass(w, 2);
+    w->scaler->fresh = true;
+    (void)world_decide(w);
+    assert_int_equal(w->scaler->forecast.stock, 0);
+    wp_scaler_destroy(w->scaler);
+}
+
+/* By the hit rate a fifth of the misses may come after silence: one in a
+ * thousand gives 60 s ln(5000); by the cost every second claim may. */
+static void
+quiet(void **state)
+{
+    struct world w = world_make(10);
+
+    (void)state;
+    quiet_after(&w, 60 * log(5000));
+    w = world_make(10);
+    w.policy.objective = WP_SCALE_COST;
+    w.policy.miss_cost_s = 3600;
+    quiet_after(&w, 60 * log(2));
+}
+
 /* A backend that is ready at once: a claim still wants one to be there. */
 static void
 no_lead(void **state)
@@ -704,6 +738,7 @@ main(void)
         cmocka_unit_test(leeway),
         cmocka_unit_test(stricter),
         cmocka_unit_test(another_policy),
+        cmocka_unit_test(quiet),
         cmocka_unit_test(short_lead_times_are_shown_as_they_are),
         cmocka_unit_test(no_lead),
         cmocka_unit_test(impossible),
