@@ -255,13 +255,60 @@ solved_when_due(void **state)
     wp_scaler_destroy(scaler);
 }
 
+/* The target when 100 are learned to be needed and 200 were kept. */
+static uint32_t
+lowered(struct world *w, uint32_t at_once)
+{
+    struct wp_scaler *scaler = w->scaler;
+
+    world_start(w);
+    scaler->need.due = true;
+    for (unsigned i = 0; i < WP_LEARN_STATES; i++) {
+        scaler->learn->stock[i] = 100;
+    }
+    scaler->learn->grouped_claims = 1e9;
+    scaler->solve_at_ns = WP_TIME_NEVER;
+    scaler->at_once = at_once;
+    scaler->target = 200;
+    scaler->hold.step_ends_ns = 0;
+    wp_scaler_step(scaler);
+    return scaler->target;
+}
+
+/* What was learned is not braked; but where the window or the rate is not the
+ * usual one, or more than can be made at once would go while a burst may come.
+ */
+static void
+braked(void **state)
+{
+    struct world w = world_of_hours(8);
+    const struct wp_scale_policy usual = w.policy;
+
+    (void)state;
+    assert_int_equal(lowered(&w, 0), 100);
+    assert_int_equal(lowered(&w, 100), 100);
+    assert_true(lowered(&w, 99) > 100);
+    w.policy.down_window_ns += S;
+    assert_true(lowered(&w, 0) > 100);
+    w.policy = usual;
+    w.policy.down_rate += 0.01;
+    assert_true(lowered(&w, 0) > 100);
+    w.policy = usual;
+    assert_int_equal(lowered(&w, 0), 100);
+    wp_scaler_destroy(w.scaler);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_a_clock),         cmocka_unit_test(before_its_time),
-        cmocka_unit_test(made_one_by_one),    cmocka_unit_test(restart),
-        cmocka_unit_test(more_than_was_seen), cmocka_unit_test(solved_when_due),
+        cmocka_unit_test(by_a_clock),
+        cmocka_unit_test(before_its_time),
+        cmocka_unit_test(made_one_by_one),
+        cmocka_unit_test(restart),
+        cmocka_unit_test(more_than_was_seen),
+        cmocka_unit_test(solved_when_due),
+        cmocka_unit_test(braked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
