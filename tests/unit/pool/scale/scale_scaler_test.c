@@ -150,6 +150,24 @@ another_policy(void **state)
     wp_scaler_destroy(scaler);
 }
 
+/* Whoever sets a policy may set replicas with it: that is no hand. */
+static void
+replicas_with_a_policy(void **state)
+{
+    struct world w = world_make(10);
+
+    (void)state;
+    world_start(&w);
+    (void)world_claims(&w, 20, 1);
+    w.policy.max = 500;
+    world_start(&w);
+    w.view.replicas = 17;
+    assert_int_not_equal(world_decide(&w).reason, WP_SCALE_BY_HAND);
+    w.view.replicas = 18;
+    assert_int_equal(world_claims(&w, 1, 1).reason, WP_SCALE_BY_HAND);
+    wp_scaler_destroy(w.scaler);
+}
+
 /* So long after the latest claim there is a forecast, and then none. */
 static void
 quiet_after(struct world *w, double s)
@@ -739,6 +757,7 @@ main(void)
         cmocka_unit_test(stricter),
         cmocka_unit_test(another_policy),
         cmocka_unit_test(quiet),
+        cmocka_unit_test(replicas_with_a_policy),
         cmocka_unit_test(short_lead_times_are_shown_as_they_are),
         cmocka_unit_test(no_lead),
         cmocka_unit_test(impossible),
