@@ -166,6 +166,18 @@ replicas_with_a_policy(void **state)
     w.view.replicas = 18;
     assert_int_equal(world_claims(&w, 1, 1).reason, WP_SCALE_BY_HAND);
     wp_scaler_destroy(w.scaler);
+    /* So with the first one, once something was decided without any. */
+    for (int decided = 0; decided < 2; decided++) {
+        w = world_make(10);
+        if (decided == 1) {
+            (void)world_decide(&w);
+        }
+        world_start(&w);
+        w.view.replicas = 17;
+        assert_int_equal(world_decide(&w).reason == WP_SCALE_BY_HAND,
+                         decided == 0);
+        wp_scaler_destroy(w.scaler);
+    }
 }
 
 /* So long after the latest claim there is a forecast, and then none. */
