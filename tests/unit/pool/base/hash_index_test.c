@@ -85,6 +85,8 @@ test_room(void **state)
     const struct wp_hash_cell *cells;
 
     (void)state;
+    assert_int_equal(wp_hash_index_bytes(8), 16 * sizeof *cells);
+    assert_int_equal(wp_hash_index_bytes(9), 32 * sizeof *cells);
     assert_true(wp_hash_index_init(&index, 1000));
     assert_int_equal((index.mask + 1) * sizeof *index.cells,
                      wp_hash_index_bytes(1000));
@@ -100,6 +102,7 @@ test_room(void **state)
         assert_int_equal(wp_hash_index_next(&index, i * i, &at), i);
     }
     wp_hash_index_fini(&index);
+    assert_null(index.cells);
 }
 
 int
