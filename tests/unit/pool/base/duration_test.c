@@ -20,6 +20,8 @@ test_durations(void **state)
     } cases[] = {
         {"500ms", 500 * WP_NS_PER_MS},
         {"30s", 30 * WP_NS_PER_S},
+        {"901ms", 901 * WP_NS_PER_MS},
+        {"19s", 19 * WP_NS_PER_S},
         {"5m", 300 * WP_NS_PER_S},
         {"2h", 7200 * WP_NS_PER_S},
         {"7d", 7 * 24 * 3600 * WP_NS_PER_S},
