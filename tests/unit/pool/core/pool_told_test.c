@@ -10,6 +10,7 @@
 
 #include "pool/history/history.h"
 #include "pool/lease_store.h"
+#include "pool/refill/refill.h"
 #include "pool/table/pools.h"
 #include "tests/unit/pool/core/one_pool.h"
 
@@ -338,6 +339,42 @@ queueing_is_told_from_making(void **state)
     wp_rig_fini(&rig);
 }
 
+/* Goal: only one that dies soon after it was ready speaks against making more,
+ * and what a program says of its end is fit to be shown. */
+static void
+a_death_is_young_for_so_long(void **state)
+{
+    struct wp_pool *pool;
+    struct wp_rig_claim c;
+    struct wp_claim_info info;
+
+    (void)state;
+    start(3, 3, WP_FAKE_READY_NEXT_TURN);
+    pool = wp_pools_at(rig.pools, 0);
+    assert_int_equal(wp_rig_stats(&rig).ready, 3);
+    assert_int_equal(claim(&c, "a", 0), WP_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct wp_slot_ref ref = wp_slot_ref_at(&rig.pools->slots, i);
+        struct wp_slot_info slot;
+
+        assert_true(wp_slot_read(&rig.pools->slots, ref, &slot));
+        if (slot.state == WP_SLOT_LEASED) {
+            wp_pools_on_lost(rig.pools, ref, WP_STR("its \x1b end"));
+            continue;
+        }
+        rig.clock.now_mono_ns = slot.ready_ns + WP_REFILL_YOUNG_NS;
+        rig.clock.now_mono_ns -= atomic_load(&pool->died_young) == 0 ? 1 : 0;
+        wp_pools_on_lost(rig.pools, ref, WP_STR("gone"));
+        assert_int_equal(atomic_load(&pool->died_young), 1);
+    }
+    assert_int_equal(
+        wp_pools_get(rig.pools, WP_STR("team-a"), WP_STR("a"), &info), WP_OK);
+    assert_true(info.lost);
+    assert_string_equal(info.lost_reason, "its ? end");
+    wp_rig_settle(&rig);
+    wp_rig_fini(&rig);
+}
+
 /* Goal: an endpoint that nobody could keep is no sandbox. */
 static void
 endpoints_have_a_length(void **state)
@@ -611,6 +648,7 @@ main(void)
         cmocka_unit_test(reasons_are_kept_apart),
         cmocka_unit_test(refused_orders_are_told_apart),
         cmocka_unit_test(queueing_is_told_from_making),
+        cmocka_unit_test(a_death_is_young_for_so_long),
         cmocka_unit_test(endpoints_have_a_length),
         cmocka_unit_test(what_could_not_be_destroyed_is_tried_again),
         cmocka_unit_test(an_outlook_counts_whoever_is_before),
