@@ -397,7 +397,6 @@ wp_pools_keep(struct wp_pools *pools, struct wp_lease_change *change,
     wp_lease_token_sign(&pools->token_key, &fields, change->token);
     change->asked = 0;
     change->settled = false;
-    change->hold = false;
     change->keeps = true;
     return renew(pools, change);
 }

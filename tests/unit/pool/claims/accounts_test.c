@@ -556,13 +556,13 @@ another_tenant_begins_anew(void **state)
     assert_int_equal(greedy->pool_index, 2);
     assert_int_equal(greedy->claims_seen, 0);
     assert_true(greedy->rate == 0 && greedy->known == 0);
-    /* The same of a claim that is known from elsewhere. */
+    /* The same of a claim that is known from elsewhere. All stay. */
     atomic_store(&accounts.account[t.account].share.gap_ns, 1);
-    for (int i = 0; i < 100000 && strcmp(greedy->tenant, name) == 0; i++) {
+    for (int i = 0; i < 1000 && strcmp(greedy->tenant, name) == 0; i++) {
         char other[16];
 
         (void)snprintf(other, sizeof other, "u%d", i);
-        wp_accounts_give(&accounts, take(2, other, 0).account);
+        (void)take(2, other, 0);
     }
     assert_string_not_equal(greedy->tenant, name);
     assert_int_equal(greedy->last_ns, 0);
