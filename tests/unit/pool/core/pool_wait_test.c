@@ -395,6 +395,11 @@ draining_pool_refuses_and_empties(void **state)
     assert_int_equal(wp_rig_claim(&rig, &again), WP_OK);
     wp_rig_claim_init(&w, "x", "", 0, 30 * S);
     assert_int_equal(wp_rig_claim(&rig, &w), WP_UNAVAILABLE);
+    /* Nor is a claim of no pool withdrawn: it was answered at once. */
+    wp_rig_claim_init(&w, "y", "", 0, 30 * S);
+    w.claim.pool = WP_STR("none");
+    assert_int_equal(wp_rig_claim(&rig, &w), WP_NOT_FOUND);
+    assert_false(wp_pools_cancel(rig.pools, &w.claim));
     wp_rig_fini(&rig);
 }
 
