@@ -10,9 +10,11 @@ import time
 
 from switched import told
 
-# A mistake in a signal's target must not reach beyond the test. The shell buries
-# what the test leaves behind, as init does; it would have it ignore SIGINT.
-WALL = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh",
+# A mistake in a signal's target must not reach beyond the test, nor what never
+# ends beyond this tool. The shell buries what the test leaves behind, as init
+# does; it would have it ignore SIGINT.
+WALL = ["setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork",
+        "--kill-child", "--mount-proc", "sh",
         "-c", 'env --default-signal=INT,QUIT "$@" & wait $!', "sh"] \
     if os.geteuid() == 0 else []
 # What tests find by a path that was compiled in, or that the environment says.
