@@ -13,22 +13,26 @@
 
 #define NEW "new" /* What is being written; of which there is one. */
 
-/* Has the folder room for one more of that name? */
+/* Has the folder room for one more of that name? False with errno: it cannot be
+ * read. */
 static bool
-has_room(int dir_fd, const char *name)
+find_room(int dir_fd, const char *name, bool *has_room)
 {
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *entry;
     uint32_t all = 0;
     uint32_t own = 0;
+    int error = errno;
 
     if (dir == NULL) {
         if (fd >= 0) {
             (void)close(fd);
         }
+        errno = error;
         return false;
     }
+    errno = 0;
     while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
         bool is_record = strlen(entry->d_name) == WP_TRUST_NAME_LEN;
 
@@ -36,8 +40,11 @@ has_room(int dir_fd, const char *name)
         own +=
             is_record && memcmp(entry->d_name, name, WP_TRUST_NAME_TENANT) == 0;
     }
+    error = errno;
     (void)closedir(dir);
-    return all < WP_TRUST_RECORDS_MAX && own < WP_TRUST_TENANT_RECORDS_MAX;
+    errno = error;
+    *has_room = all < WP_TRUST_RECORDS_MAX && own < WP_TRUST_TENANT_RECORDS_MAX;
+    return error == 0;
 }
 
 /* A folder that was just made is gone after a power loss, with the records in
@@ -178,11 +185,16 @@ wp_trust_store_save(struct wp_trust_store *store,
     char name[WP_TRUST_NAME_LEN + 1];
     char text[WP_TRUST_TEXT_MAX + 1];
     size_t len = wp_trust_record_write(record, text);
+    bool has_room = true;
     bool is_new;
 
     wp_trust_record_name(record->tenant, record->url, name);
     is_new = faccessat(store->dir_fd, name, F_OK, 0) != 0;
-    if (is_new && !has_room(store->dir_fd, name)) {
+    if (is_new && !find_room(store->dir_fd, name, &has_room)) {
+        return wp_err_sys(err, WP_UNAVAILABLE, errno,
+                          "counting the records beside '%s'", name);
+    }
+    if (!has_room) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "%d repositories of one tenant are recorded, or %d "
                           "in all, which is the most",

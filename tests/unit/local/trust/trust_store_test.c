@@ -1,5 +1,6 @@
 /* local/trust/store.h: a record is there whole, or it is said why it is not; and
  * what is then judged by it. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -19,6 +20,7 @@
 #include "local/trust/trust.h"
 #include "local/walls/rootfs.h"
 #include "proto/checkout/tree_image.h"
+#include "tests/support/base/descriptors.h"
 #include "tests/support/base/temp_dir.h"
 
 #define URL "https://h/r"
@@ -170,6 +172,10 @@ int __real_fsync(int fd);
 int __wrap_fsync(int fd);
 int __real_renameat(int from, const char *old, int to, const char *fresh);
 int __wrap_renameat(int from, const char *old, int to, const char *fresh);
+DIR *__real_fdopendir(int fd);
+DIR *__wrap_fdopendir(int fd);
+struct dirent *__real_readdir(DIR *from);
+struct dirent *__wrap_readdir(DIR *from);
 
 static bool
 breaks(const char *call)
@@ -209,6 +215,45 @@ int
 __wrap_renameat(int from, const char *old, int to, const char *fresh)
 {
     return breaks("renameat") ? -1 : __real_renameat(from, old, to, fresh);
+}
+
+DIR *
+__wrap_fdopendir(int fd)
+{
+    return breaks("fdopendir") ? NULL : __real_fdopendir(fd);
+}
+
+struct dirent *
+__wrap_readdir(DIR *from)
+{
+    return breaks("readdir") ? NULL : __real_readdir(from);
+}
+
+/* A folder that cannot be counted is no full one. */
+static void
+what_cannot_be_counted_is_told(void **state)
+{
+    static const char *const calls[] = {"fdopendir", "readdir"};
+    size_t before;
+
+    (void)state;
+    before = descriptors_count();
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        broken.call = calls[i];
+        broken.nth = 1;
+        broken.error = EMFILE;
+        assert_int_equal(save("t", URL), WP_UNAVAILABLE);
+        broken.call = NULL;
+        assert_non_null(strstr(err.msg, "counting the records"));
+        assert_non_null(strstr(err.msg, "Too many open files"));
+        assert_int_equal(descriptors_count(), before);
+    }
+    assert_int_equal(save("t", URL), WP_OK);
+    /* One that is there is written anew without a count. */
+    broken.call = "fdopendir";
+    broken.nth = 1;
+    assert_int_equal(save("t", URL), WP_OK);
+    broken.call = NULL;
 }
 
 /* A failing call is told, and leaves what was; a new record is not there. */
@@ -409,7 +454,7 @@ main(void)
         TEST(cannot_be_read_or_written), TEST(as_many_as_there_may_be),
         TEST(no_folder_for_it),          TEST(is_judged_by_its_mode),
         TEST(is_judged_where_it_is),     TEST(is_whole_or_as_it_was),
-        TEST(goes_on_after_a_part),
+        TEST(goes_on_after_a_part),      TEST(what_cannot_be_counted_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
