@@ -180,26 +180,31 @@ wp_volumes_close(struct wp_volumes *volumes)
     }
 }
 
-/* Has the tenant room for one more? */
+/* How many the tenant has. False with errno: its folder cannot be read. */
 static bool
-has_room(const struct wp_volumes *volumes, int tenant_fd)
+count_volumes(int tenant_fd, uint32_t *n)
 {
     int fd = openat(tenant_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *entry;
-    uint32_t n = 0;
+    int error = errno;
 
     if (dir == NULL) {
         if (fd >= 0) {
             (void)close(fd);
         }
+        errno = error;
         return false;
     }
+    *n = 0;
+    errno = 0;
     while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
-        n += entry->d_name[0] != '.';
+        *n += entry->d_name[0] != '.';
     }
+    error = errno;
     (void)closedir(dir);
-    return n < volumes->max;
+    errno = error;
+    return error == 0;
 }
 
 /* It has its name when it has its owner, whenever this process dies. */
@@ -219,6 +224,7 @@ make_in(const struct wp_volumes *volumes, int tenant_fd, const char *name,
         struct wp_err *err)
 {
     struct stat st;
+    uint32_t n;
 
     if (fstatat(tenant_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         return S_ISDIR(st.st_mode) ? WP_OK
@@ -228,7 +234,11 @@ make_in(const struct wp_volumes *volumes, int tenant_fd, const char *name,
     if (errno != ENOENT) {
         return wp_err_sys(err, WP_UNAVAILABLE, errno, "it cannot be looked at");
     }
-    if (!has_room(volumes, tenant_fd)) {
+    if (!count_volumes(tenant_fd, &n)) {
+        return wp_err_sys(err, WP_UNAVAILABLE, errno,
+                          "the tenant's folder cannot be read");
+    }
+    if (n >= volumes->max) {
         return wp_err_set(err, WP_RESOURCE_EXHAUSTED,
                           "a tenant may have %u of them (setting volumes_max)",
                           volumes->max);

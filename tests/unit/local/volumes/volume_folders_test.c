@@ -1,5 +1,7 @@
 /* local/volumes/volumes.h: keys, and folders that are made. What sandboxes make
  * of them is tried in tests/integration/allocator/volumes_test.py. */
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +17,30 @@
 
 #include "local/volumes/volumes.h"
 #include "pool/base/compiler.h"
+#include "tests/support/base/descriptors.h"
+
+DIR *__real_fdopendir(int fd);
+DIR *__wrap_fdopendir(int fd);
+struct dirent *__real_readdir(DIR *from);
+struct dirent *__wrap_readdir(DIR *from);
+
+/* 0: they do as they should. */
+static int fdopendir_error;
+static int readdir_error;
+
+DIR *
+__wrap_fdopendir(int fd)
+{
+    errno = fdopendir_error;
+    return fdopendir_error != 0 ? NULL : __real_fdopendir(fd);
+}
+
+struct dirent *
+__wrap_readdir(DIR *from)
+{
+    errno = readdir_error != 0 ? readdir_error : errno;
+    return readdir_error != 0 ? NULL : __real_readdir(from);
+}
 
 static void
 test_keys_of_a_claim(void **state)
@@ -106,6 +132,25 @@ test_sets_of_keys(void **state)
 }
 
 /* What a daemon that died left half made, and what is no folder. */
+/* A folder that cannot be counted is no full one. */
+static void
+cannot_be_counted(const struct wp_volumes *volumes, int *failing, int error,
+                  const char *words)
+{
+    size_t before = descriptors_count();
+    char path[WP_VOLUME_PATH_MAX];
+    enum wp_status status;
+    struct wp_err err;
+
+    *failing = error;
+    status = wp_volumes_make(volumes, "u/c", path, &err);
+    *failing = 0;
+    assert_int_equal(status, WP_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "cannot be read"));
+    assert_non_null(strstr(err.msg, words));
+    assert_int_equal(descriptors_count(), before);
+}
+
 static void
 test_folders(void **state)
 {
@@ -136,6 +181,9 @@ test_folders(void **state)
                      WP_RESOURCE_EXHAUSTED);
     assert_non_null(strstr(err.msg, "volumes_max"));
     assert_int_equal(wp_volumes_make(&volumes, "u/b", path, &err), WP_OK);
+    cannot_be_counted(&volumes, &fdopendir_error, EMFILE,
+                      "Too many open files");
+    cannot_be_counted(&volumes, &readdir_error, EIO, "Input/output error");
     assert_int_equal(symlinkat("/tmp", volumes.dir_fd, "l"), 0);
     assert_int_equal(wp_volumes_make(&volumes, "l/b", path, &err),
                      WP_UNAVAILABLE);
