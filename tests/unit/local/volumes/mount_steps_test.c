@@ -262,6 +262,7 @@ __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
     note("poll %d%s, %d ms: %d", fds[0].fd,
          n == 1 && fds[0].events == POLLIN ? "" : " ?", timeout_ms, rig.gone);
+    errno = rig.gone != 0 ? EDOM : errno; /* Nobody may tell that one. */
     return rig.gone;
 }
 
