@@ -46,7 +46,7 @@ wp_process_start_time(pid_t pid)
 
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     n = wp_path_read(path, O_NONBLOCK, text, sizeof text - 1, NULL);
-    if (n <= 0) {
+    if (n < 0) {
         return 0;
     }
     text[n] = '\0';

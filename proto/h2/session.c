@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/extreme.h"
 
 /* Frames that bring no work: so many a second, and as many at once. An honest
  * client that gives up a thousand calls a second stays far below. */
@@ -63,7 +64,7 @@ int64_t
 wp_h2_session_debt_ns(struct wp_h2_conn *conn, int64_t now_ns)
 {
     look_at_allowance(conn, now_ns);
-    return conn->tokens_x < 0 ? -conn->tokens_x : 0;
+    return wp_max_i64(-conn->tokens_x, 0);
 }
 
 /* Before a frame's payload is read: what it costs. */
