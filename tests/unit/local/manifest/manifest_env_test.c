@@ -27,7 +27,10 @@ enum {
 
 static struct wp_manifest *manifest;
 
-/* A template with these variables and this argument, and the objects. */
+static const struct wp_err untold = {.status = WP_INTERNAL, .msg = "untold"};
+
+/* A template with these variables and this argument, and the objects. Of what is
+ * well nothing is told; err may be NULL. */
 static enum wp_status
 read_env(const char *env, const char *argument, struct wp_err *err)
 {
@@ -56,9 +59,16 @@ read_env(const char *env, const char *argument, struct wp_err *err)
         env, argument, env);
     manifest = wp_manifest_create();
     assert_non_null(manifest);
-    err->msg[0] = '\0';
+    if (err != NULL) {
+        *err = untold;
+    }
     status = wp_manifest_add_bytes(manifest, "f.yaml", wp_str_from(text), err);
-    return status == WP_OK ? wp_manifest_check(manifest, err) : status;
+    status = status == WP_OK ? wp_manifest_check(manifest, err) : status;
+    if (status == WP_OK && err != NULL) {
+        assert_int_equal(err->status, untold.status);
+        assert_string_equal(err->msg, untold.msg);
+    }
+    return status;
 }
 
 /* The template's only variable is that, and so is its init container's. */
@@ -207,6 +217,9 @@ test_mistakes_are_told(void **state)
         }
         assert_null(strstr(err.msg, "geheim"));
         golden_add(&golden, "%s\n", err.msg);
+        wp_manifest_destroy(manifest);
+        assert_int_equal(read_env(mistakes[i].env, mistakes[i].argument, NULL),
+                         WP_INVALID_ARGUMENT);
         wp_manifest_destroy(manifest);
     }
     golden_compare(golden.text, WP_TEST_GOLDEN "/env_mistakes.txt");

@@ -20,6 +20,15 @@ enum {
 };
 
 static struct wp_lease_record records[RECORDS];
+static bool no_memory;
+
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *
+__wrap_realloc(void *old, size_t size)
+{
+    return no_memory ? NULL : __real_realloc(old, size);
+}
 
 static bool
 finds_sandbox(const struct wp_lease_places *places, uint32_t i)
@@ -186,10 +195,28 @@ test_places_are_not_foreseen(void **state)
     wp_lease_places_fini(&second);
 }
 
+/* No transaction begins without room for its moves; the next try has it. */
+static void
+test_memory_lacks(void **state)
+{
+    struct wp_lease_places places;
+
+    (void)state;
+    memset(&places, 0, sizeof places);
+    assert_true(wp_lease_places_init(&places, RECORDS, 1));
+    no_memory = true;
+    assert_true(wp_lease_places_begin(&places, 1));
+    assert_false(wp_lease_places_begin(&places, CHANGES));
+    no_memory = false;
+    assert_true(wp_lease_places_begin(&places, CHANGES));
+    wp_lease_places_fini(&places);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_lacks),
         cmocka_unit_test(test_transactions),
         cmocka_unit_test(test_full_needs_no_more_memory),
         cmocka_unit_test(test_claims_of_one_id),
