@@ -579,6 +579,29 @@ test_host(void **state)
     place_fini(&place);
 }
 
+/* A file of /etc is open, and its disk is full. */
+static void
+test_files_that_have_no_room(void **state)
+{
+    struct place place;
+    char path[160];
+    size_t before;
+
+    (void)state;
+    place_init(&place);
+    (void)snprintf(place.root.dir, sizeof place.root.dir, "%s", place.root_dir);
+    (void)snprintf(path, sizeof path, "%s/etc", place.root_dir);
+    assert_int_equal(wp_dir_make(path, 0755, &place.err), WP_OK);
+    (void)snprintf(path, sizeof path, "%s/etc/passwd", place.root_dir);
+    assert_int_equal(symlink("/dev/full", path), 0);
+    before = descriptors_count();
+    assert_int_equal(wp_root_make_etc(&place.root, &place.err), WP_UNAVAILABLE);
+    assert_non_null(strstr(place.err.msg, "/etc/passwd"));
+    assert_non_null(strstr(place.err.msg, "No space left"));
+    assert_int_equal(descriptors_count(), before);
+    place_fini(&place);
+}
+
 int
 main(void)
 {
@@ -598,6 +621,7 @@ main(void)
         cmocka_unit_test(test_points_through_links),
         cmocka_unit_test(test_plain_image),
         cmocka_unit_test(test_failures_keep_nothing_open),
+        cmocka_unit_test(test_files_that_have_no_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
