@@ -500,6 +500,40 @@ test_long_path(void **state)
     assert_non_null(strstr(err.msg, "at most 59 characters"));
 }
 
+/* The longest names that there are fit into the file; one more is refused. */
+static void
+test_long_names(void **state)
+{
+    static char ns[WP_NAMESPACE_MAX];
+    static char pool[WP_POOL_NAME_MAX];
+    static char tmpl[WP_TEMPLATE_NAME_MAX + 1];
+    static char name[WP_SANDBOX_NAME_MAX];
+    uint8_t uid[WP_UID_LEN];
+    struct wp_sandbox_order long_one = {.ref = {1, 1},
+                                        .pool_namespace = {ns, sizeof ns},
+                                        .pool = {pool, sizeof pool},
+                                        .template_name = {tmpl, sizeof tmpl},
+                                        .name = {name, sizeof name},
+                                        .uid = uid};
+    struct rig *rig = *state;
+    struct wp_err err;
+
+    memset(ns, 'n', sizeof ns);
+    memset(pool, 'p', sizeof pool);
+    memset(tmpl, 't', sizeof tmpl);
+    memset(name, 's', sizeof name);
+    uid_of(1, uid);
+    (void)open_rig(rig, (struct wp_synthetic_config){0});
+    assert_int_equal(rig->port.ops->create(rig->port.self, &long_one, &err),
+                     WP_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.msg, "too long"));
+    long_one.template_name.len--;
+    assert_int_equal(rig->port.ops->create(rig->port.self, &long_one, &err),
+                     WP_OK);
+    await_reports(rig, 1);
+    assert_int_equal(rig->ready[1], 1);
+}
+
 int
 main(void)
 {
@@ -511,6 +545,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_stop_and_leave, setup, teardown),
         cmocka_unit_test_setup_teardown(test_adoption, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_long_names, setup, teardown),
         cmocka_unit_test(test_long_path),
     };
 

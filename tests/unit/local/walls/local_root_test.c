@@ -573,6 +573,8 @@ test_host(void **state)
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     assert_int_equal(fclose(file), 0);
     assert_non_null(strstr(text, "sandbox:x:1000:1000:"));
+    (void)snprintf(path, sizeof path, "%s/etc/ld.so.cache", place.root_dir);
+    assert_int_equal(access(path, R_OK), access("/etc/ld.so.cache", R_OK));
     (void)snprintf(path, sizeof path, "%s/etc/shadow", place.root_dir);
     assert_int_not_equal(access(path, F_OK), 0);
     wp_root_fini(&place.root); /* They do not lie in the image. */
