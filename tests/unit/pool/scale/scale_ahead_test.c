@@ -310,9 +310,10 @@ tell_mixed(struct golden *out)
     wp_rng_init(&rng, 1);
     for (int i = 0; i < 40; i++) {
         struct wp_scale_reservation *one;
+        int64_t from_s = 40 + (int64_t)wp_rng_below(&rng, 120);
+        uint32_t n = 1 + (uint32_t)wp_rng_below(&rng, 100);
 
-        announce(&w, 1 + (uint32_t)wp_rng_below(&rng, 100),
-                 40 + (int64_t)wp_rng_below(&rng, 120));
+        announce(&w, n, from_s);
         one = &w.reservations.all[i];
         one->until_wall_ns =
             one->from_wall_ns + (int64_t)wp_rng_below(&rng, 8) * S;
