@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "proto/checkout/tree_image.h"
+#include "pool/base/file.h"
 #include "pool/base/str.h"
 
 enum {
@@ -190,14 +191,10 @@ put_entries(struct writing *w, DIR *entries)
     const struct dirent *entry;
     bool ok = true;
 
-    while (ok && (entry = readdir(entries)) != NULL) {
+    while (ok && (entry = wp_folder_next(entries)) != NULL) {
         size_t len = strlen(entry->d_name);
         size_t slash = own > 0 ? 1 : 0;
 
-        if (strcmp(entry->d_name, ".") == 0 ||
-            strcmp(entry->d_name, "..") == 0) {
-            continue;
-        }
         if (own + slash + len > WP_TREE_PATH_MAX) {
             return refuse(w, "its path is too long");
         }
@@ -206,27 +203,26 @@ put_entries(struct writing *w, DIR *entries)
         w->path_len = own + slash + len;
         ok = put_entry(w, dirfd(entries), entry->d_name);
     }
+    if (ok && errno != 0) {
+        w->path_len = own;
+        return refuse(w, strerror(errno));
+    }
     return ok;
 }
 
 static bool
 put_folder(struct writing *w, int dir, const char *name)
 {
-    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *entries = wp_folder_open(dir, name, O_NOFOLLOW);
     bool ok;
 
     if (entries == NULL) {
-        ok = refuse(w, strerror(errno));
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return ok;
+        return refuse(w, strerror(errno));
     }
     ok = ++w->depth <= DEPTH_MAX ? put_entries(w, entries)
                                  : refuse(w, "its folders are too deep");
     w->depth--;
-    (void)closedir(entries);
+    wp_folder_close(entries);
     return ok;
 }
 /* NOLINTEND(misc-no-recursion) */

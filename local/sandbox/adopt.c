@@ -21,6 +21,7 @@
 
 #include "local/sandbox/local_impl.h"
 #include "pool/base/assert.h"
+#include "pool/base/file.h"
 #include "pool/base/log.h"
 
 enum {
@@ -349,7 +350,7 @@ take_all(struct adoption *adoption, struct wp_sweep *sweep, uint32_t *adopted,
         return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot read %s",
                           local->sandboxes_dir);
     }
-    while (status == WP_OK && (entry = readdir(dir)) != NULL) {
+    while (status == WP_OK && (entry = wp_folder_next(dir)) != NULL) {
         enum outcome outcome = ORPHAN;
 
         if (entry->d_name[0] == '.') {
@@ -368,7 +369,11 @@ take_all(struct adoption *adoption, struct wp_sweep *sweep, uint32_t *adopted,
                                 entry->d_name);
         }
     }
-    (void)closedir(dir);
+    if (status == WP_OK && errno != 0) {
+        status = wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot read %s",
+                            local->sandboxes_dir);
+    }
+    wp_folder_close(dir);
     return status;
 }
 

@@ -17,6 +17,7 @@
 #include "local/sandbox/subids.h"
 #include "proto/checkout/inside.h"
 #include "local/walls/seccomp_filter.h"
+#include "pool/base/file.h"
 #include "pool/base/log.h"
 
 enum {
@@ -221,21 +222,14 @@ wp_local_prepare_dirs(struct wp_local *local, struct wp_err *err)
     return wp_dir_make(path, 0711, err);
 }
 
-/* No entry but "." and "..". */
+/* False also when it cannot be read. */
 static bool
 is_empty(const char *path)
 {
-    const struct dirent *entry;
     DIR *dir = opendir(path);
-    bool empty = dir != NULL;
+    bool empty = dir != NULL && wp_folder_next(dir) == NULL && errno == 0;
 
-    while (empty && (entry = readdir(dir)) != NULL) {
-        empty =
-            strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-    }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
+    wp_folder_close(dir);
     return empty;
 }
 

@@ -15,6 +15,7 @@
 #include "local/sandbox/lock.h"
 #include "pool/base/assert.h"
 #include "pool/base/clock.h"
+#include "pool/base/file.h"
 #include "pool/base/list.h"
 #include "pool/base/log.h"
 #include "pool/base/channel.h"
@@ -423,6 +424,7 @@ static enum wp_status
 adopt_all(struct wp_synthetic *synthetic, struct wp_local_sweep *sweep,
           struct wp_err *err)
 {
+    enum wp_status status = WP_OK;
     const struct dirent *entry;
     DIR *dir = opendir(synthetic->dir);
 
@@ -430,11 +432,15 @@ adopt_all(struct wp_synthetic *synthetic, struct wp_local_sweep *sweep,
         return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot list %s",
                           synthetic->dir);
     }
-    while ((entry = readdir(dir)) != NULL) {
+    while ((entry = wp_folder_next(dir)) != NULL) {
         adopt_one(synthetic, entry->d_name, sweep);
     }
-    (void)closedir(dir);
-    return WP_OK;
+    if (errno != 0) {
+        status = wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot list %s",
+                            synthetic->dir);
+    }
+    wp_folder_close(dir);
+    return status;
 }
 
 /* --- Start and stop --- */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "pool/base/assert.h"
+#include "pool/base/file.h"
 #include "proto/checkout/trust_look.h"
 
 #define NEW "new" /* What is being written; of which there is one. */
@@ -18,33 +19,23 @@
 static bool
 find_room(int dir_fd, const char *name, bool *has_room)
 {
-    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *dir = wp_folder_open(dir_fd, ".", 0);
     const struct dirent *entry;
     uint32_t all = 0;
     uint32_t own = 0;
-    int error = errno;
-
     if (dir == NULL) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        errno = error;
         return false;
     }
-    errno = 0;
-    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+    while ((entry = wp_folder_next(dir)) != NULL) {
         bool is_record = strlen(entry->d_name) == WP_TRUST_NAME_LEN;
 
         all += is_record;
         own +=
             is_record && memcmp(entry->d_name, name, WP_TRUST_NAME_TENANT) == 0;
     }
-    error = errno;
-    (void)closedir(dir);
-    errno = error;
+    wp_folder_close(dir);
     *has_room = all < WP_TRUST_RECORDS_MAX && own < WP_TRUST_TENANT_RECORDS_MAX;
-    return error == 0;
+    return errno == 0;
 }
 
 /* A folder that was just made is gone after a power loss, with the records in

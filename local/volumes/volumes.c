@@ -13,6 +13,7 @@
 
 #include "local/volumes/mount_into.h"
 #include "pool/base/assert.h"
+#include "pool/base/file.h"
 
 #define NEW ".new" /* Of a volume that is being made; no name begins so. */
 
@@ -184,27 +185,18 @@ wp_volumes_close(struct wp_volumes *volumes)
 static bool
 count_volumes(int tenant_fd, uint32_t *n)
 {
-    int fd = openat(tenant_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *dir = wp_folder_open(tenant_fd, ".", 0);
     const struct dirent *entry;
-    int error = errno;
 
     if (dir == NULL) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        errno = error;
         return false;
     }
     *n = 0;
-    errno = 0;
-    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+    while ((entry = wp_folder_next(dir)) != NULL) {
         *n += entry->d_name[0] != '.';
     }
-    error = errno;
-    (void)closedir(dir);
-    errno = error;
-    return error == 0;
+    wp_folder_close(dir);
+    return errno == 0;
 }
 
 /* It has its name when it has its owner, whenever this process dies. */

@@ -11,6 +11,7 @@
 
 #include "proto/checkout/inside.h"
 #include "pool/base/compiler.h"
+#include "pool/base/file.h"
 #include "pool/base/str.h"
 
 /* Of the machine's root: programs and libraries; nothing that holds state. */
@@ -75,11 +76,12 @@ struct shown {
     const char *below; /* "" or "/opt". */
 };
 
-/* An empty file, for a file of the image to be mounted on. */
+/* An empty file, for a file of the image to be mounted on. Not opened to be
+ * written: it may be there from before, and its owner need not be root. */
 static enum wp_status
 make_place(const char *here, struct wp_err *err)
 {
-    int fd = open(here, O_CREAT | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0444);
+    int fd = open(here, O_CREAT | O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0444);
 
     if (fd < 0) {
         return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot make %s", here);
@@ -169,28 +171,23 @@ show_all(struct wp_root *root, const struct shown *shown, struct wp_err *err)
 {
     enum wp_status status = WP_OK;
     const struct dirent *entry;
-    int fd = openat(shown->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *dir = wp_folder_open(shown->fd, ".", 0);
 
-    if (dir == NULL) {
-        status = wp_err_sys(err, WP_NOT_FOUND, errno, "image directory %s",
-                            shown->path);
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return status;
-    }
-    while (status == WP_OK && (entry = readdir(dir)) != NULL) {
+    while (dir != NULL && status == WP_OK &&
+           (entry = wp_folder_next(dir)) != NULL) {
         const char *name = entry->d_name;
 
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-            (shown->below[0] == '\0' ? is_skipped(name)
-                                     : strcmp(name, "warmpool") == 0)) {
+        if (shown->below[0] == '\0' ? is_skipped(name)
+                                    : strcmp(name, "warmpool") == 0) {
             continue;
         }
         status = show_entry(root, shown, name, err);
     }
-    (void)closedir(dir);
+    if (status == WP_OK && errno != 0) {
+        status = wp_err_sys(err, WP_NOT_FOUND, errno, "image directory %s",
+                            shown->path);
+    }
+    wp_folder_close(dir);
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -37,6 +38,45 @@ wp_path_read(const char *path, int open_flags, void *out, size_t cap,
     (void)close(fd);
     errno = saved;
     return n < 0 ? -1 : (ssize_t)len;
+}
+
+DIR *
+wp_folder_open(int dir_fd, const char *name, int open_flags)
+{
+    int fd =
+        openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | open_flags);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    int saved = errno;
+
+    if (folder == NULL && fd >= 0) {
+        (void)close(fd);
+        errno = saved;
+    }
+    return folder;
+}
+
+const struct dirent *
+wp_folder_next(DIR *folder)
+{
+    const struct dirent *entry;
+
+    do {
+        errno = 0;
+        entry = readdir(folder); /* NOLINT(concurrency-mt-unsafe) */
+    } while (entry != NULL && (strcmp(entry->d_name, ".") == 0 ||
+                               strcmp(entry->d_name, "..") == 0));
+    return entry;
+}
+
+void
+wp_folder_close(DIR *folder)
+{
+    int saved = errno;
+
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+    errno = saved;
 }
 
 __attribute__((no_sanitize("address", "undefined", "thread"))) void

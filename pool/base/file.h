@@ -1,7 +1,9 @@
-/* pool/base/file.h - a small file read whole, and the standard streams. */
+/* pool/base/file.h - a small file read whole, the entries of a folder, and the
+ * standard streams. */
 #ifndef WP_BASE_FILE_H
 #define WP_BASE_FILE_H
 
+#include <dirent.h>
 #include <stddef.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -13,6 +15,19 @@
  * not be opened. Gives the bytes read, or -1 with errno. Any thread; blocks. */
 ssize_t wp_path_read(const char *path, int open_flags, void *out, size_t cap,
                      struct stat *st);
+
+/* The folder of that name in dir_fd, to be read; "." is dir_fd itself, with a
+ * place of its own in it. open_flags: 0, or O_NOFOLLOW. The caller's, until
+ * wp_folder_close; NULL with errno. Any thread; blocks. */
+DIR *wp_folder_open(int dir_fd, const char *name, int open_flags);
+
+/* The next entry but "." and "..", which stands until the next call. NULL at
+ * the end, with errno 0, and NULL with another errno when the rest cannot be
+ * read. One thread for one folder; blocks. */
+const struct dirent *wp_folder_next(DIR *folder);
+
+/* NULL: nothing. Keeps errno. */
+void wp_folder_close(DIR *folder);
 
 /* Opens /dev/null in place of each standard stream that is closed. Else one of
  * the program's own descriptors becomes that stream: it is read as input, and

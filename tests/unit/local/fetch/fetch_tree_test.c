@@ -134,6 +134,9 @@ __wrap_readdir(DIR *entries)
         return last;
     }
     last = __real_readdir(entries);
+    if (last == NULL) { /* At its end: a folder's order is not known. */
+        (void)fails("readdir");
+    }
     return last;
 }
 
@@ -538,6 +541,8 @@ test_each_failure(void **state)
                                "write: its image cannot be written: "
                                "Input/output error\n"
                                "read: 'd/f': it cannot be read\n"
+                               "readdir: 'd': Input/output error\n"
+                               "readdir: '': Input/output error\n"
                                "write: its image cannot be written: "
                                "Input/output error\n";
     char seen[2048] = "";

@@ -48,6 +48,7 @@ static struct {
     int socket_errno;
     int connect_errno;
     int lstat_errno;
+    int list_errno; /* At the end of what can be read. */
     mode_t mode;
     bool no_path;     /* The control socket's path is too long. */
     bool no_endpoint; /* The endpoint's is. */
@@ -106,6 +107,7 @@ __wrap_readdir(DIR *dir)
 
     assert_ptr_equal(dir, (DIR *)(uintptr_t)64);
     if (listing.names[listing.at] == NULL) {
+        errno = listing.names == names ? wrong.list_errno : errno;
         return NULL;
     }
     (void)snprintf(entry.d_name, sizeof entry.d_name, "%s",
@@ -494,10 +496,32 @@ test_one_that_is_whole_is_adopted(void **state)
 }
 
 static void
+take_over_long_paths(void)
+{
+    begin();
+    memset(local.sandboxes_dir, 'd', sizeof local.sandboxes_dir - 5);
+    take_over("its path just fits");
+    begin();
+    memset(local.sandboxes_dir, 'd', sizeof local.sandboxes_dir - 4);
+    local.sandboxes_dir[sizeof local.sandboxes_dir - 4] = '\0';
+    take_over("its path is too long");
+}
+
+static void
 test_one_that_is_not_is_removed_and_one_not_known_is_left(void **state)
 {
     static const int errors[] = {EMFILE, ENFILE, ENOMEM, ENOBUFS,
                                  ENOENT, ESRCH,  EINVAL, ECONNREFUSED};
+    static const struct {
+        bool *wrong;
+        const char *what;
+    } flags[] = {
+        {&wrong.no_path, "control path"},
+        {&wrong.no_endpoint, "endpoint too long"},
+        {&wrong.no_sandbox, "no memory"},
+        {&wrong.no_roots, "no memory for its root"},
+        {&wrong.unwanted, "not wanted"},
+    };
 
     (void)state;
     journal_begin();
@@ -518,21 +542,11 @@ test_one_that_is_not_is_removed_and_one_not_known_is_left(void **state)
         wrong.connect_errno = errors[i];
         take_over("connection");
     }
-    begin();
-    wrong.no_path = true;
-    take_over("control path");
-    begin();
-    wrong.no_endpoint = true;
-    take_over("endpoint too long");
-    begin();
-    wrong.no_sandbox = true;
-    take_over("no memory");
-    begin();
-    wrong.no_roots = true;
-    take_over("no memory for its root");
-    begin();
-    wrong.unwanted = true;
-    take_over("not wanted");
+    for (size_t i = 0; i < WP_ARRAY_LEN(flags); i++) {
+        begin();
+        *flags[i].wrong = true;
+        take_over(flags[i].what);
+    }
     begin();
     record.version = 1;
     take_over("old record");
@@ -562,18 +576,15 @@ test_one_that_is_not_is_removed_and_one_not_known_is_left(void **state)
     wrong.no_dir = true;
     take_over("no folder");
     begin();
+    wrong.list_errno = EIO;
+    take_over("the rest of it cannot be read");
+    begin();
     wrong.no_table = true;
     take_over("no table");
     begin();
     wrong.no_sweep = true;
     take_over("no sweep");
-    begin();
-    memset(local.sandboxes_dir, 'd', sizeof local.sandboxes_dir - 5);
-    take_over("its path just fits");
-    begin();
-    memset(local.sandboxes_dir, 'd', sizeof local.sandboxes_dir - 4);
-    local.sandboxes_dir[sizeof local.sandboxes_dir - 4] = '\0';
-    take_over("its path is too long");
+    take_over_long_paths();
     journal_compare("adopt_not");
 }
 

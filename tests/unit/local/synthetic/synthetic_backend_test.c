@@ -1,6 +1,7 @@
-/* tests/unit/local/sandbox/synthetic_backend_test.c - sandboxes that are files: their life,
- * one daemon at a time, and what the next one does with them. */
+/* tests/unit/local/synthetic/synthetic_backend_test.c - sandboxes that are files:
+ * their life, one daemon at a time, and what the next one does with them. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -40,6 +41,20 @@ struct rig {
     bool adopting;
     char endpoint[SLOTS][WP_ENDPOINT_MAX + 1];
 };
+
+static int end_errno; /* What ends each folder's entries; 0: their end. */
+
+struct dirent *__real_readdir(DIR *folder);
+struct dirent *__wrap_readdir(DIR *folder);
+
+struct dirent *
+__wrap_readdir(DIR *folder)
+{
+    struct dirent *entry = __real_readdir(folder);
+
+    errno = entry == NULL ? end_errno : errno;
+    return entry;
+}
 
 static void
 count(struct rig *rig, unsigned *which)
@@ -452,6 +467,30 @@ test_adoption(void **state)
     assert_int_equal(files(rig), 1);
 }
 
+/* Goal: a daemon that cannot see all its sandboxes does not go on without some
+ * of them. */
+static void
+test_unseen(void **state)
+{
+    struct rig *rig = *state;
+    const struct wp_local_events none = {.ctx = rig};
+    const struct wp_synthetic_config config = {
+        .state_dir = rig->dir, .sandboxes_max = SLOTS, .lock_fd = -1};
+    struct wp_local_sweep sweep;
+    struct wp_err err = {.msg = ""};
+
+    rig->synthetic = wp_synthetic_create(&config, &err);
+    assert_non_null(rig->synthetic);
+    end_errno = EIO;
+    assert_int_equal(wp_synthetic_start(rig->synthetic, &none, &sweep, &err),
+                     WP_UNAVAILABLE);
+    end_errno = 0;
+    assert_non_null(strstr(err.msg, "cannot list "));
+    assert_non_null(strstr(err.msg, ": Input/output error"));
+    wp_synthetic_destroy(rig->synthetic);
+    rig->synthetic = NULL;
+}
+
 /* Goal: one daemon at a time has a directory: the lock is freed by destroy,
  * and one that was waited for is taken over. */
 static void
@@ -544,6 +583,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_failures, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stop_and_leave, setup, teardown),
         cmocka_unit_test_setup_teardown(test_adoption, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unseen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
         cmocka_unit_test_setup_teardown(test_long_names, setup, teardown),
         cmocka_unit_test(test_long_path),

@@ -1,6 +1,7 @@
 /* tests/unit/local/walls/local_root_test.c - the root of a sandbox, made from
  * images that try to get out of theirs. */
 #include <fcntl.h>
+#include <fts.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@
 #include <cmocka.h>
 
 #include "local/walls/rootfs.h"
+#include "pool/base/compiler.h"
 #include "tests/support/base/descriptors.h"
 
 /* DIR/image is what somebody made; DIR/outside must stay as it is; DIR/root is
@@ -27,6 +29,28 @@ struct place {
     struct wp_root root;
     struct wp_err err;
 };
+
+static char
+    *host_ssl; /* Is /etc/ssl, and all there is in /etc; NULL: as it is. */
+
+FTS *__real_fts_open(char *const paths[], int options,
+                     int (*compare)(const FTSENT **, const FTSENT **));
+FTS *__wrap_fts_open(char *const paths[], int options,
+                     int (*compare)(const FTSENT **, const FTSENT **));
+
+FTS *
+__wrap_fts_open(char *const paths[], int options,
+                int (*compare)(const FTSENT **, const FTSENT **))
+{
+    char *const instead[] = {host_ssl, NULL};
+
+    if (host_ssl == NULL) {
+        return __real_fts_open(paths, options, compare);
+    }
+    return strcmp(paths[0], "/etc/ssl") == 0
+               ? __real_fts_open(instead, options, compare)
+               : NULL;
+}
 
 static void
 place_init(struct place *place)
@@ -581,6 +605,54 @@ test_host(void **state)
     place_fini(&place);
 }
 
+/* What not all may read of the machine's own /etc nobody sees, nor what is
+ * below it. */
+static void
+test_what_is_closed(void **state)
+{
+    static const struct {
+        const char *path;
+        mode_t mode;
+        bool is_folder;
+        bool seen;
+    } entries[] = {
+        {"closed", 0751, true, false},       {"closed/key", 0644, false, false},
+        {"closed/below", 0755, true, false}, {"open", 0755, true, true},
+        {"open/key", 0640, false, false},    {"open/text", 0644, false, true},
+    };
+    struct place place;
+    char path[256];
+
+    (void)state;
+    place_init(&place);
+    (void)snprintf(place.root.dir, sizeof place.root.dir, "%s", place.root_dir);
+    (void)snprintf(path, sizeof path, "%s%s", place.root_dir, place.image);
+    assert_int_equal(wp_dir_make(path, 0755, &place.err), WP_OK);
+    for (size_t i = 0; i < WP_ARRAY_LEN(entries); i++) {
+        if (entries[i].is_folder) {
+            make_in_image(&place, entries[i].path);
+        }
+        (void)snprintf(path, sizeof path, "%s/%s", place.image,
+                       entries[i].path);
+        if (!entries[i].is_folder) {
+            int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+            assert_true(fd >= 0);
+            (void)close(fd);
+        }
+        assert_int_equal(chmod(path, entries[i].mode), 0);
+    }
+    host_ssl = place.image;
+    assert_int_equal(wp_root_make_etc(&place.root, &place.err), WP_OK);
+    host_ssl = NULL;
+    for (size_t i = 0; i < WP_ARRAY_LEN(entries); i++) {
+        (void)snprintf(path, sizeof path, "%s%s/%s", place.root_dir,
+                       place.image, entries[i].path);
+        assert_int_equal(access(path, F_OK) == 0, entries[i].seen);
+    }
+    place_fini(&place);
+}
+
 /* A file of /etc is open, and its disk is full. */
 static void
 test_files_that_have_no_room(void **state)
@@ -623,6 +695,7 @@ main(void)
         cmocka_unit_test(test_points_through_links),
         cmocka_unit_test(test_plain_image),
         cmocka_unit_test(test_failures_keep_nothing_open),
+        cmocka_unit_test(test_what_is_closed),
         cmocka_unit_test(test_files_that_have_no_room),
     };
 

@@ -1,4 +1,4 @@
-/* A small file read whole. */
+/* A small file read whole, and the entries of a folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -144,12 +144,77 @@ test_as_descriptor_0(void **state)
     drop(&place);
 }
 
+static void
+test_folder(void **state)
+{
+    static char names[1024];
+    struct place place;
+    const struct dirent *entry;
+    int before;
+    int dir_fd;
+    DIR *folder;
+
+    (void)state;
+    make(&place);
+    (void)snprintf(names, sizeof names, "%s/.hidden", place.dir);
+    dir_fd = open(place.dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_true(dir_fd >= 0);
+    folder = wp_folder_open(dir_fd, ".", 0);
+    assert_non_null(folder);
+    errno = EINTR; /* Of some call before. */
+    assert_null(wp_folder_next(folder));
+    assert_int_equal(errno, 0);
+    wp_folder_close(folder);
+
+    assert_int_equal(mkdir(place.path, 0755), 0);
+    assert_int_equal(mkdir(names, 0755), 0);
+    folder = wp_folder_open(dir_fd, ".", O_NOFOLLOW);
+    assert_non_null(folder);
+    assert_true((fcntl(dirfd(folder), F_GETFD) & FD_CLOEXEC) != 0);
+    names[0] = '\0';
+    while ((entry = wp_folder_next(folder)) != NULL) {
+        (void)strcat(names, entry->d_name);
+    }
+    assert_int_equal(errno, 0);
+    assert_true(strcmp(names, "file.hidden") == 0 ||
+                strcmp(names, ".hiddenfile") == 0);
+    errno = ENOSPC;
+    wp_folder_close(folder);
+    wp_folder_close(NULL);
+    assert_int_equal(errno, ENOSPC);
+
+    /* None that is open is lost when it is no folder, or not there. */
+    before = dup(dir_fd);
+    assert_int_equal(close(before), 0);
+    assert_null(wp_folder_open(dir_fd, "none", 0));
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(symlinkat("file", dir_fd, "link"), 0);
+    assert_null(wp_folder_open(dir_fd, "link", O_NOFOLLOW));
+    assert_int_equal(errno, ENOTDIR);
+    folder = wp_folder_open(dir_fd, "link", 0);
+    assert_non_null(folder);
+    /* It is gone: the rest is not the end. */
+    assert_int_equal(dup2(dir_fd, dirfd(folder)), dirfd(folder));
+    assert_null(wp_folder_next(folder));
+    assert_int_equal(errno, EBADF);
+    wp_folder_close(folder);
+    assert_int_equal(dup(dir_fd), before);
+    assert_int_equal(close(before), 0);
+
+    assert_int_equal(unlinkat(dir_fd, "link", 0), 0);
+    assert_int_equal(unlinkat(dir_fd, ".hidden", AT_REMOVEDIR), 0);
+    assert_int_equal(unlinkat(dir_fd, "file", AT_REMOVEDIR), 0);
+    (void)close(dir_fd);
+    drop(&place);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_and_bounded),
         cmocka_unit_test(test_what_is_no_file),
+        cmocka_unit_test(test_folder),
         cmocka_unit_test(test_in_pieces),
         cmocka_unit_test(test_as_descriptor_0),
     };
