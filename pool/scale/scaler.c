@@ -172,6 +172,20 @@ wp_scaler_wall_ns(const struct wp_scaler *scaler)
     return scaler->wall_ns;
 }
 
+/* Who wrote spec.replicas? */
+static void
+see_replicas(struct wp_scaler *scaler, uint32_t replicas)
+{
+    if (!scaler->replicas_known) {
+        scaler->replicas = replicas;
+        scaler->replicas_known = true;
+    }
+    if (replicas != scaler->replicas) {
+        scaler->by_hand = true;
+        scaler->replicas = replicas;
+    }
+}
+
 struct wp_scale_decision
 wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
                  int64_t *next_ns)
@@ -183,6 +197,7 @@ wp_scaler_decide(struct wp_scaler *scaler, const struct wp_scale_view *view,
             !scaler->replicas_known;
     scaler->view = *view;
     if (fresh) {
+        see_replicas(scaler, view->replicas);
         wp_scaler_step(scaler);
     } else {
         wp_scaler_show(scaler, false);

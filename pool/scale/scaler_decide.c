@@ -185,20 +185,6 @@ bound(const struct wp_scaler *scaler, uint32_t floor, struct choice *choice)
     cap_at(choice, scaler->policy.max, WP_SCALE_MAX);
 }
 
-/* Who wrote spec.replicas? */
-static void
-see_replicas(struct wp_scaler *scaler, uint32_t replicas)
-{
-    if (!scaler->replicas_known) {
-        scaler->replicas = replicas;
-        scaler->replicas_known = true;
-    }
-    if (replicas != scaler->replicas) {
-        scaler->by_hand = true;
-        scaler->replicas = replicas;
-    }
-}
-
 static int64_t
 latest_burst_ms(const struct wp_scaler *scaler)
 {
@@ -318,7 +304,6 @@ wp_scaler_step(struct wp_scaler *scaler)
     wp_windows_add(&scaler->windows, scaler->now_ns, 0);
     wp_scaler_learn_time(scaler);
     wp_reservations_expire(&scaler->reservations, scaler->wall_ns);
-    see_replicas(scaler, scaler->view.replicas);
     look_ahead(scaler);
 
     *decision = fill(scaler);

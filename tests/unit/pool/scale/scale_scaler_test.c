@@ -163,6 +163,14 @@ replicas_with_a_policy(void **state)
     world_start(&w);
     w.view.replicas = 17;
     assert_int_not_equal(world_decide(&w).reason, WP_SCALE_BY_HAND);
+    /* Nor when what was due meanwhile is decided first. */
+    w.policy.max = 600;
+    world_start(&w);
+    while (w.view.mono_ns < w.next_ns) {
+        world_pass(&w, 1);
+    }
+    w.view.replicas = 16;
+    assert_int_not_equal(world_decide(&w).reason, WP_SCALE_BY_HAND);
     w.view.replicas = 18;
     assert_int_equal(world_claims(&w, 1, 1).reason, WP_SCALE_BY_HAND);
     wp_scaler_destroy(w.scaler);
