@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool/base/fnv.h"
 #include "pool/table/pools.h"
 
 /* In by_name: there was a pool here; go on looking. */
@@ -34,21 +33,33 @@ wp_pools_count(const struct wp_pools *pools)
     return atomic_load_explicit(&pools->n_pools, memory_order_acquire);
 }
 
+/* Eight bytes at a time; the last eight of a longer text overlap what is before
+ * them. A byte is in the highest bits of its word, which a product takes no
+ * lower: so each product's upper half comes down. */
+static uint64_t
+mix(uint64_t hash, struct wp_str text)
+{
+    size_t n = text.len < 8 ? text.len : 8;
+    uint64_t word = 0;
+
+    for (size_t at = 0; at + 8 < text.len; at += 8) {
+        memcpy(&word, text.ptr + at, 8);
+        hash = (hash ^ word) * SPREAD;
+        hash ^= hash >> 32;
+    }
+    word = 0;
+    memcpy(&word, text.ptr + text.len - n, n);
+    hash = (hash ^ word ^ text.len) * SPREAD;
+    return hash ^ hash >> 32;
+}
+
 /* Only administrators put names into this table, so it needs no secret hash;
  * whoever asks for names that are not there pays for a short probe. */
 static uint32_t
 name_bucket(struct wp_str pool_namespace, struct wp_str name)
 {
-    size_t n = pool_namespace.len < 8 ? pool_namespace.len : 8;
-    uint64_t hash = 0;
+    uint64_t hash = mix(mix(0, pool_namespace), name) * SPREAD;
 
-    /* Its last bytes: the same name is in many namespaces, and theirs often
-     * begin the same. */
-    memcpy(&hash, pool_namespace.ptr + pool_namespace.len - n, n);
-    hash = (hash ^ pool_namespace.len) * SPREAD;
-    /* The very last is in the highest bits, which a product takes no lower; the
-     * name's last is in the lowest ones. */
-    hash = wp_fnv_str(hash ^ hash >> 32, name) * SPREAD;
     return (uint32_t)(hash >> 32) % WP_NAME_BUCKETS;
 }
 

@@ -202,8 +202,12 @@ test_like_names_stand_apart(void **state)
     stand_apart("t", "-x", true);
     stand_apart("t", "=", true);
     stand_apart("", "", true);
+    stand_apart("team-", "-in-production", true);
+    stand_apart("a-customer-", "-agents", true);
+    stand_apart("the-namespace-of-", "-is-longer", true);
     stand_apart("pool-", "", false);
     stand_apart("", "-the-pool", false);
+    stand_apart("pool-", "-with-a-long-name", false);
 }
 
 /* Three pools whose names lead to that bucket. */
