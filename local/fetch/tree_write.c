@@ -213,7 +213,7 @@ put_entries(struct writing *w, DIR *entries)
 static bool
 put_folder(struct writing *w, int dir, const char *name)
 {
-    DIR *entries = wp_folder_open(dir, name, O_NOFOLLOW);
+    DIR *entries = wp_folder_open(dir, name);
     bool ok;
 
     if (entries == NULL) {

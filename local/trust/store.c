@@ -19,7 +19,7 @@
 static bool
 find_room(int dir_fd, const char *name, bool *has_room)
 {
-    DIR *dir = wp_folder_open(dir_fd, ".", 0);
+    DIR *dir = wp_folder_open(dir_fd, ".");
     const struct dirent *entry;
     uint32_t all = 0;
     uint32_t own = 0;

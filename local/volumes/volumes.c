@@ -185,7 +185,7 @@ wp_volumes_close(struct wp_volumes *volumes)
 static bool
 count_volumes(int tenant_fd, uint32_t *n)
 {
-    DIR *dir = wp_folder_open(tenant_fd, ".", 0);
+    DIR *dir = wp_folder_open(tenant_fd, ".");
     const struct dirent *entry;
 
     if (dir == NULL) {

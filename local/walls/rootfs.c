@@ -171,7 +171,7 @@ show_all(struct wp_root *root, const struct shown *shown, struct wp_err *err)
 {
     enum wp_status status = WP_OK;
     const struct dirent *entry;
-    DIR *dir = wp_folder_open(shown->fd, ".", 0);
+    DIR *dir = wp_folder_open(shown->fd, ".");
 
     while (dir != NULL && status == WP_OK &&
            (entry = wp_folder_next(dir)) != NULL) {

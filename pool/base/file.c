@@ -41,10 +41,10 @@ wp_path_read(const char *path, int open_flags, void *out, size_t cap,
 }
 
 DIR *
-wp_folder_open(int dir_fd, const char *name, int open_flags)
+wp_folder_open(int dir_fd, const char *name)
 {
     int fd =
-        openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | open_flags);
+        openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
     int saved = errno;
 

@@ -17,9 +17,9 @@ ssize_t wp_path_read(const char *path, int open_flags, void *out, size_t cap,
                      struct stat *st);
 
 /* The folder of that name in dir_fd, to be read; "." is dir_fd itself, with a
- * place of its own in it. open_flags: 0, or O_NOFOLLOW. The caller's, until
+ * place of its own in it. A link is no folder: ENOTDIR. The caller's, until
  * wp_folder_close; NULL with errno. Any thread; blocks. */
-DIR *wp_folder_open(int dir_fd, const char *name, int open_flags);
+DIR *wp_folder_open(int dir_fd, const char *name);
 
 /* The next entry but "." and "..", which stands until the next call. NULL at
  * the end, with errno 0, and NULL with another errno when the rest cannot be
