@@ -33,23 +33,43 @@ wp_pools_count(const struct wp_pools *pools)
     return atomic_load_explicit(&pools->n_pools, memory_order_acquire);
 }
 
-/* Eight bytes at a time; the last eight of a longer text overlap what is before
- * them. A byte is in the highest bits of its word, which a product takes no
- * lower: so each product's upper half comes down. */
+/* All bytes of a text of at most eight; the last eight of a longer one. Nothing
+ * is called for it. */
+static uint64_t
+last_word(struct wp_str text)
+{
+    const unsigned char *at = (const unsigned char *)text.ptr;
+    uint64_t word;
+    uint32_t first;
+    uint32_t last;
+
+    if (text.len >= sizeof word) {
+        memcpy(&word, at + text.len - sizeof word, sizeof word);
+        return word;
+    }
+    if (text.len >= sizeof first) {
+        memcpy(&first, at, sizeof first);
+        memcpy(&last, at + text.len - sizeof last, sizeof last);
+        return first | (uint64_t)last << 32;
+    }
+    return text.len == 0 ? 0
+                         : (uint64_t)at[0] | (uint64_t)at[text.len / 2] << 8 |
+                               (uint64_t)at[text.len - 1] << 16;
+}
+
+/* Eight bytes at a time. A byte is in the highest bits of its word, which a
+ * product takes no lower: so each product's upper half comes down. */
 static uint64_t
 mix(uint64_t hash, struct wp_str text)
 {
-    size_t n = text.len < 8 ? text.len : 8;
-    uint64_t word = 0;
+    for (size_t at = 0; at + sizeof hash < text.len; at += sizeof hash) {
+        uint64_t word;
 
-    for (size_t at = 0; at + 8 < text.len; at += 8) {
-        memcpy(&word, text.ptr + at, 8);
+        memcpy(&word, text.ptr + at, sizeof word);
         hash = (hash ^ word) * SPREAD;
         hash ^= hash >> 32;
     }
-    word = 0;
-    memcpy(&word, text.ptr + text.len - n, n);
-    hash = (hash ^ word ^ text.len) * SPREAD;
+    hash = (hash ^ last_word(text) ^ text.len) * SPREAD;
     return hash ^ hash >> 32;
 }
 

@@ -202,6 +202,9 @@ test_like_names_stand_apart(void **state)
     stand_apart("t", "-x", true);
     stand_apart("t", "=", true);
     stand_apart("", "", true);
+    stand_apart("a", "", true);
+    stand_apart("", "a", true);
+    stand_apart("abc", "", true);
     stand_apart("team-", "-in-production", true);
     stand_apart("a-customer-", "-agents", true);
     stand_apart("the-namespace-of-", "-is-longer", true);
