@@ -346,11 +346,8 @@ take_all(struct adoption *adoption, struct wp_sweep *sweep, uint32_t *adopted,
     const struct dirent *entry;
     enum wp_status status = WP_OK;
 
-    if (dir == NULL) {
-        return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot read %s",
-                          local->sandboxes_dir);
-    }
-    while (status == WP_OK && (entry = wp_folder_next(dir)) != NULL) {
+    while (dir != NULL && status == WP_OK &&
+           (entry = wp_folder_next(dir)) != NULL) {
         enum outcome outcome = ORPHAN;
 
         if (entry->d_name[0] == '.') {

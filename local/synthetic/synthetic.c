@@ -428,11 +428,7 @@ adopt_all(struct wp_synthetic *synthetic, struct wp_local_sweep *sweep,
     const struct dirent *entry;
     DIR *dir = opendir(synthetic->dir);
 
-    if (dir == NULL) {
-        return wp_err_sys(err, WP_UNAVAILABLE, errno, "cannot list %s",
-                          synthetic->dir);
-    }
-    while ((entry = wp_folder_next(dir)) != NULL) {
+    while (dir != NULL && (entry = wp_folder_next(dir)) != NULL) {
         adopt_one(synthetic, entry->d_name, sweep);
     }
     if (errno != 0) {

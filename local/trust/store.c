@@ -23,6 +23,7 @@ find_room(int dir_fd, const char *name, bool *has_room)
     const struct dirent *entry;
     uint32_t all = 0;
     uint32_t own = 0;
+
     if (dir == NULL) {
         return false;
     }

@@ -41,6 +41,7 @@ static int error; /* How. */
 static int next_fd;
 static int zero_at;           /* Which that is opened is 0; 0: none. */
 static const char *names[16]; /* What each directory has. */
+static int end_errno;         /* What ends them; 0: that there are no more. */
 static const char *self;      /* /proc/self/exe */
 static int accessible;        /* Of the paths looked at, which; 0: none. */
 static int accesses;
@@ -155,6 +156,7 @@ __wrap_readdir(DIR *dir)
 
     assert_ptr_equal(dir, (DIR *)(uintptr_t)64);
     if (names[listed] == NULL) {
+        errno = end_errno;
         return NULL;
     }
     (void)snprintf(entry.d_name, sizeof entry.d_name, "%s", names[listed++]);
@@ -398,6 +400,7 @@ begin(void)
     tmpl.image = "host";
     names[0] = ".";
     names[1] = "..";
+    end_errno = 0;
     self = "/usr/sbin/warmpoold";
     accessible = 1;
     error = EDQUOT;
@@ -630,6 +633,9 @@ test_roots_in_which_nobody_is_are_removed(void **state)
     begin();
     names[0] = NULL;
     (void)once("nothing at all", roots);
+    begin();
+    end_errno = EIO;
+    (void)once("nothing that can be read", roots);
     journal_compare("prepare_roots");
 }
 
