@@ -145,9 +145,10 @@ def test_frozen_leader(w):
 
 
 def test_api_server_killed(w):
-    """kill -9 of the API server while claims come; all are served afterwards."""
+    """kill -9 of the API server while claims come; all are served afterwards. Where
+    scheduler or kubelet lost a Pod over it, another sandbox comes in its place."""
     w.template()
-    w.daemon()
+    w.daemon(readiness_grace="60s")
     w.pool("p", 10)
     claims(w, "a", 8)
     w.cluster.restart("kube-apiserver")
@@ -158,9 +159,9 @@ def test_api_server_killed(w):
 
 
 def test_etcd_stands_still(w):
-    """Two seconds without an answer from etcd, while claims come."""
+    """Two seconds without an answer from etcd, while claims come; see above."""
     w.template()
-    w.daemon()
+    w.daemon(readiness_grace="60s")
     w.pool("p", 10)
     pause = threading.Thread(target=w.cluster.pause, args=("etcd", 2.0))
     pause.start()
@@ -176,7 +177,7 @@ def test_etcd_restored(w):
     have their sandboxes, the pool its size, and what claims had that are gone is given
     to nobody."""
     w.template()
-    daemon = w.daemon(cold_grace="60s")
+    daemon = w.daemon(cold_grace="60s", readiness_grace="60s")
     w.pool("p", 4)
     claims(w, "a", 2)
     all_ready(w, "a", 2)

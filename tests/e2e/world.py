@@ -303,18 +303,29 @@ class World:
                                and r.get("controller") for r in
                                s["metadata"].get("ownerReferences", []))]
             return len(members) == ready and all(map(is_ready, members))
+        what = f"pool {name} with {ready} ready"
+        soon_s = min(30.0, timeout_s / 2)
         try:
-            return wait_for(f"pool {name} with {ready} ready", full, timeout_s)
+            return wait_for(what, full, soon_s)
+        except TimeoutError as error:
+            # What is late is seen before the daemon replaces it.
+            print(f"     {error}; {self.account(name)}", flush=True)
+        try:
+            return wait_for(what, full, timeout_s - soon_s)
         except TimeoutError as error:
             raise TimeoutError(f"{error}; {self.account(name)}") from None
 
     def account(self, name):
         """What is to be seen of a pool that is not as it should be."""
-        pods = {p["metadata"]["name"]: p.get("status", {}).get("phase")
+        pods = {p["metadata"]["name"]: (p["spec"].get("nodeName"),
+                                        p.get("status", {}).get("phase"))
                 for p in self.list("Pod")}
         return "; ".join(
             [f"status {self.get('SandboxWarmPool', name).get('status')}"] +
-            [f"{s['metadata']['name']} ready={is_ready(s)} "
+            [f"{s['metadata']['name']} "
+             f"since={s['metadata']['creationTimestamp']} "
+             f"goes={s['metadata'].get('deletionTimestamp')} "
+             f"{condition(s) or 'no condition'} "
              f"owners={[r['kind'] for r in s['metadata'].get('ownerReferences', [])]} "
              f"pod={pods.get(s['metadata']['name'])}"
              for s in self.list("Sandbox")])
