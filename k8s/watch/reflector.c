@@ -10,6 +10,9 @@
 #define PAUSE_MIN_NS (100 * WP_NS_PER_MS)
 #define PAUSE_FIRST_NS (500 * WP_NS_PER_MS)
 #define PAUSE_MAX_NS (30 * WP_NS_PER_S)
+/* Of a server that cannot be reached: asking costs it nothing, and claims wait
+ * for it to be back. */
+#define SILENT_PAUSE_MAX_NS (5 * WP_NS_PER_S)
 /* A server that says Retry-After is believed up to this. */
 #define ASKED_PAUSE_MAX_NS (300 * WP_NS_PER_S)
 
@@ -51,12 +54,22 @@ wp_reflector_set_timer(struct wp_reflector *self, int64_t after_ns)
 
 /* --- Pauses --- */
 
+void
+wp_reflector_note_failure(struct wp_reflector *self, int code)
+{
+    bool silent = code == 0;
+
+    self->failures = self->silent && !silent ? 1 : self->failures + 1;
+    self->silent = silent;
+}
+
 /* Full jitter, with a floor so that nothing ever spins. */
 static int64_t
 pause_ns(struct wp_reflector *self)
 {
-    int64_t most_ns =
-        wp_backoff_ns(PAUSE_FIRST_NS, PAUSE_MAX_NS, self->failures);
+    int64_t most_ns = wp_backoff_ns(
+        PAUSE_FIRST_NS, self->silent ? SILENT_PAUSE_MAX_NS : PAUSE_MAX_NS,
+        self->failures);
     int64_t wait_ns = (int64_t)wp_rng_below(&self->rng, (uint64_t)most_ns + 1);
 
     return wait_ns > PAUSE_MIN_NS ? wait_ns : PAUSE_MIN_NS;

@@ -4,12 +4,13 @@
  * on from the last version seen when a watch ends. A version that is gone (410,
  * by the status, by an ERROR event, or for a page) leads to a new list from the
  * start, with what is known kept until the new list is whole. Failures are
- * retried with full jitter, 0.5 s to 30 s. A watch that stands still (no byte,
- * not even a bookmark) is ended and leads to a list. After a connection that
- * broke the server is asked for its version first: an older one means that its
- * storage was restored, and leads to a list of which all is taken. An event may
- * be at most WP_OBJECT_BYTES_MAX long: a longer one ends the watch and leads to
- * a list.
+ * retried with full jitter: up to 0.5 s, doubling to 30 s, or to 5 s while
+ * there is no answer at all; the first answer after that begins anew at 0.5 s.
+ * A watch that stands still (no byte, not even a bookmark) is ended and leads
+ * to a list. After a connection that broke the server is asked for its version
+ * first: an older one means that its storage was restored, and leads to a list
+ * of which all is taken. An event may be at most WP_OBJECT_BYTES_MAX long: a
+ * longer one ends the watch and leads to a list.
  * Loop thread only. */
 #ifndef WP_K8S_WATCH_REFLECTOR_H
 #define WP_K8S_WATCH_REFLECTOR_H

@@ -41,6 +41,7 @@ struct wp_reflector {
     struct event *timer;
     struct wp_rng rng;
     uint32_t failures; /* In a row; until a watch has proved itself. */
+    bool silent;       /* The last of them had no answer. */
     uint32_t doubts;   /* About the version, since a list or progress. */
     uint32_t page_limit;
     char version[WP_VERSION_MAX]; /* Where a watch goes on. */
@@ -69,6 +70,9 @@ const char *wp_reflector_plural(const struct wp_reflector *self);
 /* What its lists and watches are of. */
 struct wp_api_target wp_reflector_target(const struct wp_reflector *self);
 void wp_reflector_set_timer(struct wp_reflector *self, int64_t after_ns);
+/* Makes the next pause longer. code: the HTTP status; 0: no answer. A server
+ * that answers after silence has just come back: its pauses begin anew. */
+void wp_reflector_note_failure(struct wp_reflector *self, int code);
 /* state: LIST_SOON or WATCH_SOON. At once when nothing has failed.
  * asked_pause_ns: for how long the server wants to be left alone; -1: it did
  * not say. */

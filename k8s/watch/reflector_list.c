@@ -85,7 +85,7 @@ list_failed(struct wp_reflector *self, const struct wp_api_result *result)
 {
     const char *message = result->message != NULL ? result->message : "";
 
-    self->failures++;
+    wp_reflector_note_failure(self, result->code);
     self->stats.gone += result->code == 410;
     /* It began well and could not be used: too long, or cut. Fewer may do, and
      * need no long pause. */
@@ -159,7 +159,7 @@ probe_answered(struct wp_reflector *self, const struct wp_api_result *result)
         self->unsure = false;
         wp_reflector_watch(self);
     } else {
-        self->failures++;
+        wp_reflector_note_failure(self, result->code);
         wp_reflector_go_on(self, WP_REFLECTOR_WATCH_SOON,
                            result->retry_after_ns);
     }

@@ -142,10 +142,12 @@ on_bytes(void *ctx, struct wp_str bytes)
     return false;
 }
 
-/* The stream is gone; what now? answered: the watch had begun. */
+/* The stream is gone; what now? code: what it was answered with; 200: the watch
+ * had begun. */
 static void
-watch_over(struct wp_reflector *self, bool answered, int64_t asked_pause_ns)
+watch_over(struct wp_reflector *self, int code, int64_t asked_pause_ns)
 {
+    bool answered = code == 200;
     int64_t lived_ns = wp_reflector_now_ns(self) - self->watch_begun_ns;
 
     self->stream = NULL;
@@ -159,7 +161,7 @@ watch_over(struct wp_reflector *self, bool answered, int64_t asked_pause_ns)
     }
     if (self->line_broken ||
         (!self->progress && (!answered || lived_ns < WATCH_MIN_NS))) {
-        self->failures++;
+        wp_reflector_note_failure(self, code);
     } else {
         self->failures = 0;
     }
@@ -205,7 +207,7 @@ on_end(void *ctx, const struct wp_http_answer *answer)
             wp_kv_int("code", answer->code),
             wp_kv_str("error", answer->error != NULL ? answer->error : ""));
     }
-    watch_over(self, answer->code == 200, answer->retry_after_ns);
+    watch_over(self, answer->code, answer->retry_after_ns);
 }
 
 /* While there is a doubt, also when the watch may have proved itself. */
@@ -250,7 +252,7 @@ wp_reflector_watch(struct wp_reflector *self)
             wp_http_stream_open(wp_api_http(self->config.api), &stream);
     }
     if (self->stream == NULL) {
-        watch_over(self, false, -1);
+        watch_over(self, 0, -1);
     } else {
         look_again(self, self->config.idle_timeout_ns);
     }
@@ -279,5 +281,5 @@ wp_reflector_check_watch(struct wp_reflector *self)
     /* Waiting for it was pause enough. A version that is still to come, as
      * after etcd was restored, is watched in silence, too: a list finds out. */
     self->list_needed = true;
-    watch_over(self, true, -1);
+    watch_over(self, 200, -1);
 }

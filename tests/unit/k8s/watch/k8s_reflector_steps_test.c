@@ -349,8 +349,8 @@ lists_and_watches(void)
     end();
 }
 
-/* The pauses grow, between the bounds; what the server asks for counts up to
- * five minutes. */
+/* The pauses grow, between the bounds, and begin anew when a server that was
+ * silent answers; what it asks for counts up to five minutes. */
 static void
 pauses(void)
 {
@@ -632,6 +632,15 @@ probes(void)
     later(0);
     ends(WP_OK, 200);
     later(0);
+    end();
+    begin("# probes: silent, then it lacks the version");
+    probe();
+    fails(WP_UNAVAILABLE, 0);
+    later(0);
+    fails(WP_UNAVAILABLE, 0);
+    later(0);
+    page("8", "", "p");
+    ends(WP_OK, 410);
     end();
     begin("# probes: refused");
     probe();
