@@ -56,7 +56,8 @@ on_template(void *ctx, const struct wp_object *before,
     }
 }
 
-/* By its name: one that somebody else has made stands in the way of ours. */
+/* By its name, too: one that somebody else has made stands in the way of ours.
+ */
 static void
 add_template_of(struct template_controller *controller,
                 const struct wp_object *policy)
@@ -66,6 +67,11 @@ add_template_of(struct template_controller *controller,
 
     if (name.len > 0 && wp_str_copy(name, text, sizeof(text))) {
         wp_work_add(controller->queue, policy->ns, text, false);
+    }
+    if (wp_object_controlled_by_kind(policy, WP_KIND_SANDBOX_TEMPLATE) &&
+        !wp_str_is(name, policy->controller.name)) {
+        wp_work_add(controller->queue, policy->ns, policy->controller.name,
+                    false);
     }
 }
 

@@ -14,14 +14,38 @@
 #define ROUTER_NAMESPACE "agent-sandbox-system"
 #define ROUTER_APP "sandbox-router"
 
+/* The first of a name that leave room for the rest; no separator ends them. */
+static int
+cut_length(const char *name)
+{
+    int len = WP_NETWORK_POLICY_NAME_MAX -
+              (int)(sizeof(SUFFIX) - 1 + 1 + WP_NAME_HASH_LEN);
+
+    while (len > 0 && (name[len - 1] == '.' || name[len - 1] == '-')) {
+        len--;
+    }
+    return len;
+}
+
 bool
 wp_network_policy_name(const char *template_name,
                        char out[WP_NETWORK_POLICY_NAME_MAX + 1])
 {
-    int n = snprintf(out, WP_NETWORK_POLICY_NAME_MAX + 1, "%s" SUFFIX,
-                     template_name);
+    size_t len = strlen(template_name);
+    char hash[WP_NAME_HASH_LEN + 1];
 
-    return n > 0 && n <= WP_NETWORK_POLICY_NAME_MAX;
+    if (len > WP_NETWORK_POLICY_NAME_MAX) {
+        return false;
+    }
+    if (len + sizeof(SUFFIX) - 1 <= WP_NETWORK_POLICY_NAME_MAX) {
+        (void)snprintf(out, WP_NETWORK_POLICY_NAME_MAX + 1, "%s" SUFFIX,
+                       template_name);
+        return true;
+    }
+    wp_name_hash(wp_str_from(template_name), hash);
+    (void)snprintf(out, WP_NETWORK_POLICY_NAME_MAX + 1, "%.*s-%s" SUFFIX,
+                   cut_length(template_name), template_name, hash);
+    return true;
 }
 
 struct wp_str

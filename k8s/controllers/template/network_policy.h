@@ -12,15 +12,17 @@
 #include "pool/annotations/tier.h"
 
 enum {
-    WP_NETWORK_POLICY_NAME_MAX = 253 + sizeof("-network-policy") - 1,
+    WP_NETWORK_POLICY_NAME_MAX = 253,
 };
 
-/* "<template>-network-policy". False when the template's name is longer than a
- * Kubernetes name can be. */
+/* "<template>-network-policy"; where that would be longer than a Kubernetes
+ * name can be, the template's name is cut, and its hash stands behind. False
+ * when the template's name alone is longer. */
 WP_MUST_CHECK bool
 wp_network_policy_name(const char *template_name,
                        char out[WP_NETWORK_POLICY_NAME_MAX + 1]);
-/* The template's name in such a name; empty when it is none. Borrowed. */
+/* The template's name in such a name; empty when it is none. One that was cut
+ * stays so: the policy's owner tells. Borrowed. */
 struct wp_str wp_network_policy_template(const char *policy_name);
 
 /* What its spec must be: the template's own rules, or, without any, this: in

@@ -203,6 +203,7 @@ static void
 names(void **state)
 {
     char name[WP_NETWORK_POLICY_NAME_MAX + 1];
+    char last[WP_NETWORK_POLICY_NAME_MAX + 1] = "";
     char long_name[300];
 
     (void)state;
@@ -215,10 +216,23 @@ names(void **state)
     memset(long_name, 'a', sizeof(long_name));
     long_name[254] = '\0';
     assert_false(wp_network_policy_name(long_name, name));
-    long_name[253] = '\0';
+    /* What is too long with the rest is cut; no two lead to one name. */
+    for (size_t len = 253; len > 236; len--) {
+        long_name[len] = '\0';
+        assert_true(wp_network_policy_name(long_name, name));
+        assert_int_equal(strlen(name), len > 238 ? 253 : len + 15);
+        assert_memory_equal(name, long_name, len > 238 ? 229 : len);
+        assert_string_equal(name + strlen(name) - 15, "-network-policy");
+        assert_string_not_equal(name, last);
+        (void)snprintf(last, sizeof last, "%s", name);
+    }
+    /* A label that is cut ends with no separator. */
+    memset(long_name, 'a', 239);
+    memcpy(long_name + 226, ".-.b", 4);
+    long_name[239] = '\0';
     assert_true(wp_network_policy_name(long_name, name));
-    memcpy(long_name + 253, "-network-policy", sizeof "-network-policy");
-    assert_string_equal(name, long_name);
+    assert_memory_equal(name + 224, "aa-", 3);
+    assert_int_equal(strlen(name), 250);
 }
 
 int

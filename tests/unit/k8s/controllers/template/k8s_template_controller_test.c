@@ -13,6 +13,7 @@
 
 #include "k8s/controllers/shared.h"
 #include "k8s/objects/json.h"
+#include "k8s/controllers/template/network_policy.h"
 #include "k8s/objects/names.h"
 #include "tests/support/base/heard.h"
 #include "tests/support/k8s/api_recorder.h"
@@ -220,6 +221,55 @@ drift_is_repaired(void **state)
     tear_down(&world);
 }
 
+/* Its policy's name does not tell whose it is; its owner does. */
+static void
+long_name(void **state)
+{
+    char name[241];
+    char policy[WP_NETWORK_POLICY_NAME_MAX + 1];
+    char text[600];
+
+    (void)state;
+    memset(name, 't', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_true(wp_network_policy_name(name, policy));
+    (void)snprintf(text, sizeof text,
+                   "{'metadata': {'name': '%s', 'namespace': 'team', 'uid': "
+                   "'t-uid'}, 'spec': {'podTemplate': {'spec': {}}}}",
+                   name);
+    for (int gc = 0; gc < 2; gc++) {
+        struct world world;
+        json_t *wanted;
+
+        set_up(&world, gc == 1);
+        wp_test_put(world.api, WP_KIND_SANDBOX_TEMPLATE, text);
+        settle(&world);
+        wanted = json_deep_copy(json_object_get(
+            wp_recorder_object(world.api, WP_KIND_NETWORK_POLICY, "team",
+                               policy),
+            "spec"));
+        assert_non_null(wanted);
+        (void)wp_recorder_merge(world.api, WP_KIND_NETWORK_POLICY, "team",
+                                policy, "{\"spec\":{\"egress\":[{}]}}");
+        settle(&world);
+        assert_true(
+            json_equal(json_object_get(
+                           wp_recorder_object(world.api, WP_KIND_NETWORK_POLICY,
+                                              "team", policy),
+                           "spec"),
+                       wanted));
+        json_decref(wanted);
+        wp_recorder_remove(world.api, WP_KIND_NETWORK_POLICY, "team", policy);
+        settle(&world);
+        wp_recorder_remove(world.api, WP_KIND_SANDBOX_TEMPLATE, "team", name);
+        settle(&world);
+        assert_int_equal(wp_recorder_object(world.api, WP_KIND_NETWORK_POLICY,
+                                            "team", policy) == NULL,
+                         gc == 1);
+        tear_down(&world);
+    }
+}
+
 static void
 rules_change(void **state)
 {
@@ -404,6 +454,7 @@ main(void)
         cmocka_unit_test(weaker_than_its_tier),
         cmocka_unit_test(policies_of_claims_go),
         cmocka_unit_test(drift_is_repaired),
+        cmocka_unit_test(long_name),
         cmocka_unit_test(rules_change),
         cmocka_unit_test(unmanaged_removes_its_own),
         cmocka_unit_test(foreign_policy_stays),
