@@ -193,11 +193,11 @@ class Traces(unittest.TestCase):
         for i in range(3):
             begun = time.monotonic()
             self.claim(daemon, f"d{i}")
-            self.assertLess(time.monotonic() - begun, 2)
+            self.assertLess(time.monotonic() - begun, 20)  # And not 60.
         eventually(lambda: collector.posts >= 2, "a post that is not answered")
         begun = time.monotonic()
         self.assertEqual(daemon.stop(), 0)
-        self.assertLess(time.monotonic() - begun, 12)
+        self.assertLess(time.monotonic() - begun, 30)  # And not 60.
 
 
 class Settings(unittest.TestCase):

@@ -17,7 +17,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import unittest
 
 import grpc
@@ -578,7 +577,7 @@ class Socket(Fetching):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.addCleanup(sock.close)
         sock.connect(self.socket)
-        sock.settimeout(20)
+        sock.settimeout(PATIENCE)
         ends = []
         for _ in range(descriptors):
             out, back = os.pipe()
@@ -652,16 +651,15 @@ class Socket(Fetching):
         self.assertEqual(self.open_at_rest(), before)
 
     def test_who_says_nothing_makes_room(self):
+        """They stay connected, and would be waited for without end."""
         silent = []
         for _ in range(40):
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self.addCleanup(sock.close)
             sock.connect(self.socket)
             silent.append(sock)
-        began = time.monotonic()
         text, _ = self.hear(self.ask(self.order()))
         self.assertEqual(text[:1], b"M")
-        self.assertLess(time.monotonic() - began, 15)
 
     def test_who_leaves_ends_it(self):
         self.git.tricks["/slow"] = hang
