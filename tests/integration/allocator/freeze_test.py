@@ -130,7 +130,7 @@ class Freeze(unittest.TestCase):
         self.frozen(daemon)
         pids = self.pids(daemon, lease)
         self.assertGreater(len(pids), 1)
-        time.sleep(0.2)  # Until the kernel has stopped the last of them.
+        time.sleep(1)  # Until the kernel has stopped the last of them.
         before = processor_ticks(pids)
         time.sleep(3)  # Longer than a probe may take.
         self.assertEqual(processor_ticks(pids), before)
