@@ -826,7 +826,10 @@ class Slow(unittest.TestCase):
         self.assertEqual(code, 0, told["check"])
         growth = told["phases"][0]["growth"]
         self.assertGreater(growth["first_rss_bytes"], 1 << 20)
-        self.assertEqual(growth["first_descriptors"], growth["last_descriptors"])
+        # Of those under way, some for a moment: files, connections.
+        self.assertGreater(growth["first_descriptors"], 3)
+        self.assertAlmostEqual(growth["first_descriptors"],
+                               growth["last_descriptors"], delta=4)
         self.assertEqual(told["check"]["leases_left"], 0)
         # Of a process that is not there nobody knows.
         code, told = run("--server-pid", "4194304")
