@@ -129,27 +129,30 @@ processors(void)
     return n < 1 ? 1 : n > THREADS_MAX ? THREADS_MAX : (uint32_t)n;
 }
 
-/* Until all threads have ended. */
+/* Until all threads have ended, of which is told, too. */
 static void
 wait_for_all(struct run *run, void (*progress)(void *ctx, double share),
              void *ctx)
 {
-    (void)pthread_mutex_lock(&run->lock);
-    while (run->left > 0) {
+    bool over = false;
+
+    while (!over) {
         struct timespec until;
 
         (void)clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += TICK_NS;
         until.tv_sec += until.tv_nsec / WP_NS_PER_S;
         until.tv_nsec %= WP_NS_PER_S;
-        (void)pthread_cond_timedwait(&run->ended, &run->lock, &until);
+        (void)pthread_mutex_lock(&run->lock);
+        if (run->left > 0) {
+            (void)pthread_cond_timedwait(&run->ended, &run->lock, &until);
+        }
+        over = run->left == 0;
+        (void)pthread_mutex_unlock(&run->lock);
         if (progress != NULL) {
-            (void)pthread_mutex_unlock(&run->lock);
             progress(ctx, share_done(run));
-            (void)pthread_mutex_lock(&run->lock);
         }
     }
-    (void)pthread_mutex_unlock(&run->lock);
 }
 
 enum wp_status

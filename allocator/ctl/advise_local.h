@@ -14,8 +14,8 @@
  * and the line. */
 struct wp_history *wp_advise_read_csv(const char *path, struct wp_err *err);
 
-/* Runs all rows; calls progress with the share that is done every 100 ms or so,
- * on the caller's thread. progress may be NULL. */
+/* Runs all rows; calls progress with the share that is done every 100 ms or so
+ * and at the end, on the caller's thread. progress may be NULL. */
 enum wp_status wp_advise_run_all(struct wp_advice *advice,
                                  void (*progress)(void *ctx, double share),
                                  void *ctx, struct wp_err *err);

@@ -49,11 +49,11 @@ __wrap_wp_advice_n_rows(const struct wp_advice *of)
 }
 
 static void
-wait_until_told(int n)
+wait_until(const _Atomic(int) *what, int n)
 {
     struct timespec pause = {0, 1000000};
 
-    for (int i = 0; i < PATIENCE_S * 1000 && told_half < n; i++) {
+    for (int i = 0; i < PATIENCE_S * 1000 && *what < n; i++) {
         (void)nanosleep(&pause, NULL);
     }
 }
@@ -74,7 +74,7 @@ __wrap_wp_advice_run(struct wp_advice *of, uint32_t i,
     }
     if (waits) {
         n_runs += progress(ctx, 0.5) ? 0 : 100; /* It always goes on. */
-        wait_until_told((int)i + 1);
+        wait_until(&told_half, (int)i + 1);
     }
     if ((int)i == failing_row) {
         return wp_err_set(err, WP_CANCELLED, "row %u was stopped", i);
@@ -264,7 +264,8 @@ test_err_is_left_alone(void **state)
     assert_string_equal(err.msg, "before");
 }
 
-/* Half of row i, and all before it. */
+/* Half of row i, and all before it. Who is told of the last half is not back
+ * before the thread has ended. */
 static void
 on_share(void *ctx, double share)
 {
@@ -275,6 +276,7 @@ on_share(void *ctx, double share)
     for (int i = told_half; i < ROWS; i++) {
         if (fabs(share - (i + 0.5) / ROWS) < 1e-9) {
             told_half = i + 1;
+            wait_until(&n_signals, i + 1 == ROWS);
         }
     }
 }
