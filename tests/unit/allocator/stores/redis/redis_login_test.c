@@ -204,7 +204,8 @@ config_of(const char *user, const char *password, int db, const char *name)
                                      .password = password,
                                      .db = db,
                                      .client_name = name,
-                                     .connect_timeout_ns = 60 * WP_NS_PER_S};
+                                     .connect_timeout_ns = 60 * WP_NS_PER_S,
+                                     .commit_timeout_ns = 60 * WP_NS_PER_S};
 
     (void)snprintf(config.server.path, sizeof config.server.path, "%s",
                    server.path);
