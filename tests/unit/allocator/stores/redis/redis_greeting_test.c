@@ -1,5 +1,6 @@
 /* A server that greets drop by drop: each drop is in time, all of them together
  * are not. */
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,6 +52,7 @@ test_a_greeting_drop_by_drop(void **state)
     struct wp_redis_session *session = NULL;
     struct dripping d = {.drops = 0};
     pthread_t thread;
+    struct pollfd first = {.events = POLLIN};
     struct wp_err err;
     int fds[2];
 
@@ -60,6 +62,8 @@ test_a_greeting_drop_by_drop(void **state)
         0);
     d.fd = fds[1];
     assert_int_equal(pthread_create(&thread, NULL, drip, &d), 0);
+    first.fd = fds[0];
+    assert_int_equal(poll(&first, 1, DROPS_MAX * 10), 1);
     assert_int_equal(wp_redis_session_open(&tls, "redis.example", fds[0],
                                            300 * WP_NS_PER_MS, &session, &err),
                      WP_UNAVAILABLE);
