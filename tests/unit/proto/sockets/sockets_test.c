@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -54,6 +55,7 @@ test_accepting_without_descriptors(void **state)
     struct wp_err err;
     struct rlimit before;
     struct rlimit none;
+    struct pollfd waits = {.events = POLLIN};
     int client = socket(AF_INET, SOCK_STREAM, 0);
     int fd = -1;
 
@@ -65,6 +67,9 @@ test_accepting_without_descriptors(void **state)
     assert_int_equal(connect(client, (struct sockaddr *)&listener.address.sa,
                              listener.address.len),
                      0);
+    /* A client may be connected before its server knows. */
+    waits.fd = listener.fd;
+    assert_int_equal(poll(&waits, 1, 60000), 1);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = (struct rlimit){0, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
