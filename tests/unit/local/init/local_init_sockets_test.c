@@ -53,6 +53,7 @@ connect_to(uint16_t port)
 static void
 test_egress_is_in_use(void **state)
 {
+    struct pollfd waits = {.events = POLLIN};
     uint16_t port;
     int listener = -1;
     int client;
@@ -67,6 +68,9 @@ test_egress_is_in_use(void **state)
     assert_true((fcntl(listener, F_GETFD) & FD_CLOEXEC) != 0);
     assert_false(wp_init_egress_in_use(port));
     client = connect_to(port);
+    /* A client may be connected before its server knows. */
+    waits.fd = listener;
+    assert_int_equal(poll(&waits, 1, PATIENCE_MS), 1);
     assert_true(wp_init_egress_in_use(port));
     assert_int_equal(wp_init_egress_listen(port), -1);
     assert_true(wp_init_egress_in_use(port));
