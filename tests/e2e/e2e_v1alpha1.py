@@ -198,18 +198,27 @@ def kagent_url(w, name):
     return f"http://{host}:8080/mcp" if host else None
 
 
+def at(item):
+    return item["metadata"]["resourceVersion"]
+
+
 def write_back(w, kind, name):
-    """Reads v1alpha1 and writes it as it was read; what v1beta1 says before and
-    after. A controller may write in between: then once more."""
+    """Reads v1alpha1 and writes it as it was read: (what v1beta1 said before, what was
+    written, what v1beta1 says after). A controller may write meanwhile, so this is done
+    until all of it is of one version and of the next, or of one alone."""
     while True:
-        before = w.get(kind, name)
+        before, shown = w.get(kind, name), read(w, kind, name)
+        if at(before) != at(shown):
+            continue
         try:
-            w.cluster.request("PUT", path_of(w, kind, name), read(w, kind, name))
+            done = w.cluster.request("PUT", path_of(w, kind, name), shown)
         except urllib.error.HTTPError as error:
             if error.code != 409:
                 raise
             continue
-        return before, w.get(kind, name)
+        after = w.get(kind, name)
+        if at(after) == at(done):
+            return before, shown, after
 
 
 def test_both_versions_say_the_same(w):
@@ -219,20 +228,16 @@ def test_both_versions_say_the_same(w):
     made = make_claim(w, "c", spec={"warmpool": "warm", "lifecycle": {
         "shutdownPolicy": "Delete"}})
     assert made["spec"]["warmpool"] == "warm"
-    item = w.wait_claim("c")
+    w.wait_claim("c")
     wait_for("annotations", lambda: "agents.x-k8s.io/sandbox-name" in w.get(
         "SandboxClaim", "c")["metadata"]["annotations"])
-    item = w.get("SandboxClaim", "c")
-    shown = read(w, "SandboxClaim", "c")
+    # Written back as it was read, it is what it was.
+    item, shown, again = write_back(w, "SandboxClaim", "c")
     assert item["spec"]["warmPoolRef"] == {"name": "warm"}
     assert "sandboxTemplateRef" not in item["spec"] and "warmpool" not in item["spec"]
     assert shown["status"] == item["status"]
     assert shown["spec"]["sandboxTemplateRef"] == {"name": "agent"}
     assert not [key for key in shown["metadata"]["annotations"] if "v1alpha1" in key]
-    # Written back as it was read, it is what it was.
-    path = path_of(w, "SandboxClaim", "c")
-    w.cluster.request("PUT", path, shown)
-    again = w.get("SandboxClaim", "c")
     assert again["spec"] == item["spec"], again["spec"]
     assert again["metadata"]["generation"] == item["metadata"]["generation"]
     # Each of the others, too, and what v1beta1 alone has.
@@ -240,7 +245,7 @@ def test_both_versions_say_the_same(w):
         "spec": {"volumeClaimTemplatesPolicy": "Allowed"}})
     for kind, name in (("SandboxTemplate", "agent"), ("SandboxWarmPool", "warm"),
                        ("Sandbox", item["status"]["sandbox"]["name"])):
-        before, after = write_back(w, kind, name)
+        before, _, after = write_back(w, kind, name)
         assert after["spec"] == before["spec"], (kind, before["spec"], after["spec"])
         assert after.get("status") == before.get("status"), kind
     # Suspended in one version, it is in the other.
