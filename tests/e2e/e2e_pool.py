@@ -213,6 +213,11 @@ def test_recreate_ignores_labels(world):
 def test_on_replenish_leaves(world):
     """OnReplenish leaves stale sandboxes to be claimed; new ones are new."""
     before = roll(world, "OnReplenish")
+    # Templates and claims come by watches of their own: another pool shows that the
+    # daemon has heard of the change.
+    world.pool("others", 1, wait=False, updateStrategy={"type": "Recreate"})
+    wait_for("a new sandbox elsewhere", lambda: [
+        image_of(s)[-2:] for s in members(world, "others").values()] == [":2"])
     world.claim("next", "agents")
     name = world.wait_claim("next")["status"]["sandbox"]["name"]
     assert name in before, (name, before.keys())
@@ -339,7 +344,13 @@ def test_template_comes_late(world):
     world.template()
     world.wait_pool("agents", 2)
     wait_for("the good news", lambda: world.events("WarmPoolProgressing"))
+    # The first warning of this one shows that the daemon has heard that the template
+    # has gone: claims come by a watch of their own.
+    world.pool("others", 1)
     world.delete("SandboxTemplate", "python")
+    wait_for("the other pool's warning", lambda: any(
+        event["regarding"]["name"] == "others"
+        for event in world.events("WarmPoolNotProgressing")))
     # What is there is kept; nothing is made in place of what goes.
     world.claim("mine", "agents")
     world.wait_claim("mine")
@@ -515,6 +526,9 @@ def test_tiers(world):
                 pods[0].get("securityContext"), container.get("securityContext"),
                 "WARMPOOL_RUNTIME_CONFINE" in env, "HTTPS_PROXY" in env,
                 pods[0].get("runtimeClassName"))
+
+    wait_for("the policy",
+             lambda: world.get("NetworkPolicy", "python-network-policy"))
 
     def egress():
         return world.get("NetworkPolicy", "python-network-policy")["spec"]["egress"]
