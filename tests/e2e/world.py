@@ -136,6 +136,8 @@ class Daemon:
         self.name = name
         self.dir = world.dir / name
         self.dir.mkdir(exist_ok=True)
+        # Of one that had this name before: tests wait for words in it.
+        (self.dir / "log").unlink(missing_ok=True)
         self.settings = {
             "backend": "kubernetes", "kubeconfig": world.daemon_kubeconfig,
             "runtime-dir": self.dir, "lease-store": "memory",
@@ -293,7 +295,9 @@ class World:
         other, all of them ready: a status may be of a moment ago."""
         def full():
             pool = self.get("SandboxWarmPool", name)
-            if pool.get("status", {}).get("readyReplicas", 0) != ready:
+            # None: one that the daemon has still to make.
+            if not pool or pool.get("status", {}).get(
+                    "readyReplicas", 0) != ready:
                 return False
             if not exact:
                 return True
@@ -321,7 +325,7 @@ class World:
                                         p.get("status", {}).get("phase"))
                 for p in self.list("Pod")}
         return "; ".join(
-            [f"status {self.get('SandboxWarmPool', name).get('status')}"] +
+            [f"pool {self.get('SandboxWarmPool', name)}"] +
             [f"{s['metadata']['name']} "
              f"since={s['metadata']['creationTimestamp']} "
              f"goes={s['metadata'].get('deletionTimestamp')} "
