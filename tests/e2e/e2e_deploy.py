@@ -283,7 +283,7 @@ class Secrets:
 
 def port_of(daemon, protocol):
     def probe():
-        for line in daemon.log().splitlines():
+        for line in daemon.log().split("\n")[:-1]:  # The last is not whole.
             entry = json.loads(line) if line.startswith("{") else {}
             if entry.get("protocol") == protocol:
                 return entry["address"].rsplit(":", 1)[1]
