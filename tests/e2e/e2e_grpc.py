@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -48,11 +49,17 @@ def wait_adopted(w, name, claim_id):
 def redis(w):
     """A redis-server on a socket of its own, which ends with the world's."""
     path = pathlib.Path(w.dir) / "redis.sock"
+
+    def takes():
+        """It is there a moment before; a daemon that finds nobody there ends."""
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(path))
+        return True
     if not path.exists():
         w.cluster.spawn("redis", [
             shutil.which("redis-server"), "--port", "0", "--unixsocket", path,
             "--appendonly", "yes", "--save", "", "--dir", w.dir])
-        wait_for("redis", path.exists)
+        wait_for("redis", takes)
     return f"unix:{path}"
 
 
