@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -36,9 +37,14 @@ class Daemon:
         self.dir = tempfile.mkdtemp(prefix="wp-session-client-")
         os.chmod(self.dir, 0o755)  # Sandboxes' users pass through it.
         self.log_path = os.path.join(self.dir, "log")
+        # Bound besides, without listening: nobody else gets the port while there is
+        # no daemon.
+        self.holder = socket.socket()
+        self.holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.holder.bind(("127.0.0.1", 0))
         self.start()
 
-    def start(self, listen="127.0.0.1:0"):
+    def start(self):
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
                 [os.path.join(BUILD, "allocator", "warmpoold"),
@@ -46,7 +52,8 @@ class Daemon:
                  "--sandbox-limits=best_effort",
                  "--state-dir=" + os.path.join(self.dir, "s"),
                  "--runtime-dir=" + os.path.join(self.dir, "r"),
-                 "--http-listen=none", "--trusting-listen=" + listen,
+                 "--http-listen=none",
+                 "--trusting-listen=127.0.0.1:%d" % self.holder.getsockname()[1],
                  "--trust-sessions=127.0.0.1", "--trust-sandboxes=127.0.0.1",
                  "--session-pool=quickstart", "--stop-leaves=nothing",
                  *self.flags],
@@ -57,7 +64,7 @@ class Daemon:
         while True:
             with open(self.log_path, encoding="utf-8") as handle:
                 said = handle.read()
-            found = re.search(r"protocol=http address=(\S+)", said)
+            found = re.search(r"protocol=http address=(\S+)\n", said)
             if found:
                 self.url = "http://" + found[1]
                 return
@@ -76,6 +83,7 @@ class Daemon:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self.holder.close()
 
 
 class Agent:
@@ -187,7 +195,7 @@ class SessionApi(unittest.TestCase):
         agent.execute("echo kept >note")
         self.daemon.process.kill()
         self.daemon.process.wait()
-        self.daemon.start(self.daemon.url.removeprefix("http://"))
+        self.daemon.start()
         again = self.agent("kept")
         self.assertEqual(again.ensure_toolset(), agent.ensure_toolset())
         again.initialize()
