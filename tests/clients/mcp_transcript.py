@@ -499,7 +499,7 @@ def exec_cancelled_goes_on(wire):
 
 @item
 def exec_background_output(wire):
-    return wire.call("exec", {"command": "(sleep 1; echo late) & echo soon"})
+    return wire.call("exec", {"command": "echo soon; (sleep 1; echo late) &"})
 
 
 @item

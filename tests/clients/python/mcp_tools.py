@@ -50,7 +50,7 @@ async def main():
         seen["failure"] = told(await tool("exec", command=""))
         seen["unfit"] = (await refused(tool("exec", command="x", timeout_ms="x")))[0]
         seen["timeout"] = await run("echo part; exec sleep 1000", timeout_ms=2000)
-        seen["background"] = await run("(sleep 0.5; echo late) & echo soon")
+        seen["background"] = await run("echo soon; (sleep 0.5; echo late) &")
         path = FOLDER + "/a/b"
         seen["write"] = told(await tool("write_file", path=path, content="caf\u00e9"))
         seen["read"] = told(await tool("read_file", path=path))

@@ -107,7 +107,7 @@ func main() {
 	seen["failure"] = tool("exec", args{"command": ""})
 	seen["unfit"] = tool("exec", args{"command": "x", "timeout_ms": "x"})[0]
 	seen["timeout"] = object(tool("exec", args{"command": "echo part; exec sleep 1000", "timeout_ms": 2000})[1])
-	seen["background"] = run("(sleep 0.5; echo late) & echo soon")
+	seen["background"] = run("echo soon; (sleep 0.5; echo late) &")
 	seen["write"] = tool("write_file", args{"path": folder + "/a/b", "content": "caf\u00e9"})
 	seen["read"] = tool("read_file", args{"path": folder + "/a/b"})
 	seen["list"] = object(tool("list_dir", args{"path": folder + "/a"})[1])

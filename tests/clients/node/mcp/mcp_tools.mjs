@@ -28,7 +28,7 @@ seen.failure = told(await tool("exec", { command: "" }));
 seen.unfit = await tool("exec", { command: "x", timeout_ms: "x" }).then(
   (result) => told(result)[0], () => "refused");
 seen.timeout = await run("echo part; exec sleep 1000", { timeout_ms: 2000 });
-seen.background = await run("(sleep 0.5; echo late) & echo soon");
+seen.background = await run("echo soon; (sleep 0.5; echo late) &");
 seen.write = told(await tool("write_file", { path: `${folder}/a/b`, content: "caf\u00e9" }));
 seen.read = told(await tool("read_file", { path: `${folder}/a/b` }));
 seen.list = JSON.parse(told(await tool("list_dir", { path: `${folder}/a` }))[1]);
