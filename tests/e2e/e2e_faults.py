@@ -248,19 +248,44 @@ def test_everybody_writes(w):
     check_size(w, 10)
 
 
+def most_of_pool(watch, alive):
+    """The most of a pool's sandboxes at one moment, by what the watch has told since;
+    alive, the names of those that are there, is kept."""
+    most = len(alive)
+    while not watch.events.empty():
+        _, kind, item = watch.events.get()
+        meta = item["metadata"]
+        pooled = any(ref["kind"] == "SandboxWarmPool"
+                     for ref in meta.get("ownerReferences", []))
+        if kind == "DELETED" or "deletionTimestamp" in meta or not pooled:
+            alive.discard(meta["name"])
+        else:
+            alive.add(meta["name"])
+        most = max(most, len(alive))
+    return most
+
+
 def test_up_and_down(w):
     """0 to 100 and back and up again: never above the target, leases untouched."""
     w.template()
     w.daemon()
+    watch = w.watch("Sandbox")
+    alive = set()
     w.pool("p", 4)
     w.claim("c", "p")
     held = w.wait_claim("c")["status"]["sandbox"]["name"]
-    watch = w.watch("Sandbox")
     for replicas in (100, 10, 60):
         w.patch("SandboxWarmPool", "p", {"spec": {"replicas": replicas}})
         check_size(w, replicas)
-    alive = {s["metadata"]["name"] for s in w.list("Sandbox")}
-    assert held in alive
+        most = [0]
+
+        def told():
+            most.append(most_of_pool(watch, alive))
+            return len(alive) == replicas
+        wait_for("the watch to tell of it", told)
+        # On the way down those that are there are more.
+        assert replicas == 10 or max(most) <= replicas, most
+    assert held in {s["metadata"]["name"] for s in w.list("Sandbox")}
     watch.close()
     assert is_ready(w.get("SandboxClaim", "c"))
 
