@@ -4,6 +4,7 @@ short ways to make pools and claims and to wait for them by watch.
 A scenario file defines functions named test_*(world), each in a namespace of its own
 (world.namespace), and ends with `world.main(__name__)`. Its doc string is its goal.
 """
+import collections
 import contextlib
 import http.client
 import itertools
@@ -320,19 +321,22 @@ class World:
             raise TimeoutError(f"{error}; {self.account(name)}") from None
 
     def account(self, name):
-        """What is to be seen of a pool that is not as it should be."""
+        """What is to be seen of a pool that is not as it should be: how many sandboxes
+        there are, by owner and whether Ready, and some of those that are not."""
+        pool = self.get("SandboxWarmPool", name) or {}
         pods = {p["metadata"]["name"]: (p["spec"].get("nodeName"),
                                         p.get("status", {}).get("phase"))
                 for p in self.list("Pod")}
-        return "; ".join(
-            [f"pool {self.get('SandboxWarmPool', name)}"] +
-            [f"{s['metadata']['name']} "
-             f"since={s['metadata']['creationTimestamp']} "
-             f"goes={s['metadata'].get('deletionTimestamp')} "
-             f"{condition(s) or 'no condition'} "
-             f"owners={[r['kind'] for r in s['metadata'].get('ownerReferences', [])]} "
-             f"pod={pods.get(s['metadata']['name'])}"
-             for s in self.list("Sandbox")])
+        sandboxes = self.list("Sandbox")
+        counts = collections.Counter(
+            (ref["kind"], is_ready(s)) for s in sandboxes
+            for ref in s["metadata"].get("ownerReferences", []))
+        late = [f"{s['metadata']['name']} since {s['metadata']['creationTimestamp']}, "
+                f"goes {s['metadata'].get('deletionTimestamp')}, {condition(s)}, "
+                f"pod {pods.get(s['metadata']['name'])}"
+                for s in sandboxes if not is_ready(s)]
+        return "; ".join([f"status {pool.get('status')}", f"{dict(counts)}",
+                          *late[:10]])
 
     def claim(self, name, pool, metadata=None, **spec):
         return self.create("SandboxClaim", name,
