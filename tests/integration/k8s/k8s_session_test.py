@@ -71,7 +71,7 @@ class Sessions(World):
         eventually(lambda: self.api.get("sandboxes", NS, used) is None,
                    "the end of its sandbox")
         self.assertTrue(self.initialize(other))
-        self.judge()
+        self.judge(leases=2)  # Written soon after they were answered.
 
     def test_no_pool(self):
         self.start("--session-pool=" + NS + "/none")
