@@ -239,8 +239,8 @@ class Claims(Case):
         return f"unix:{folder}/s"
 
     def test_a_kill_with_leases_in_memory(self):
-        """The sandboxes' annotations have them."""
-        self.outlives_a_kill("--lease-store=memory")
+        """The sandboxes' annotations have them, soon after the answer."""
+        self.outlives_a_kill("--lease-store=memory", adopted=True)
 
     def test_a_kill_with_leases_on_disk(self):
         self.outlives_a_kill("--lease-store=sqlite")
@@ -249,9 +249,12 @@ class Claims(Case):
         self.outlives_a_kill("--lease-store=redis",
                              "--redis-url=" + self.redis())
 
-    def outlives_a_kill(self, *store):
+    def outlives_a_kill(self, *store, adopted=False):
+        """adopted: what only the leader's memory has is not promised."""
         daemon = self.start(*store)
         leases = [self.claim(daemon, f"g{i}") for i in range(3)]
+        for lease in leases if adopted else ():
+            self.wait_adopted(lease)
         daemon.kill()
         daemon.start()
         eventually(lambda: self.serves(daemon), "the daemon to lead again")
