@@ -37,19 +37,23 @@ BINDING = "template.warmpool.io/binding"
 SECRET = "wp-secret-" + os.urandom(8).hex()
 
 
-def free_port():
-    """Below those that connections are given: nobody gets it by chance."""
+def hold_port():
+    """A socket that has a port to itself, as long as it is open. Tests beside
+    this one have the same addresses. Servers may listen there all the same:
+    they set SO_REUSEADDR, as the socket does once it is bound. It is below the
+    ports that connections are given: nobody gets it by chance."""
     with open("/proc/sys/net/ipv4/ip_local_port_range",
               encoding="ascii") as handle:
         ceiling = int(handle.read().split()[0])
     while True:
         port = random.SystemRandom().randrange(ceiling // 2, ceiling)
-        with socket.socket() as sock:
-            try:
-                sock.bind(("0.0.0.0", port))
-                return port
-            except OSError:
-                continue
+        sock = socket.socket()
+        try:
+            sock.bind(("0.0.0.0", port))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            return sock
+        except OSError:
+            sock.close()
 
 
 class Holder:
@@ -88,12 +92,17 @@ class World(Case):
         super().setUp()
         self.dir = tempfile.mkdtemp(prefix="wp-k8s-bind-")
         self.addCleanup(shutil.rmtree, self.dir)
-        self.port = free_port()
+        self.port = self.hold_port()
         self.servers = {}
         self.key = os.path.join(self.dir, "key")
         with open(os.open(self.key, os.O_WRONLY | os.O_CREAT, 0o600), "w",
                   encoding="ascii") as handle:
             handle.write("5a" * 32)
+
+    def hold_port(self):
+        sock = hold_port()
+        self.addCleanup(sock.close)
+        return sock.getsockname()[1]
 
     def begin(self, *flags, replicas=2, binding="allowed", key=True,
               bind_env=None, egress="", **template):

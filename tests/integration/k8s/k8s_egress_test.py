@@ -39,11 +39,12 @@ class Egress(World):
         self.addCleanup(self.origin.stop)
         self.here = "127.0.0.1:%d" % self.origin.port
         self.key_path = self.print_key()
-        self.proxy = self.start_proxy(0)
+        self.proxy_port = self.hold_port()
+        self.proxy = self.start_proxy()
 
-    def start_proxy(self, port):
-        proxy = Proxy(f"{self.here} {OTHER}", "--listen", f"0.0.0.0:{port}",
-                      "--passes", self.key_path)
+    def start_proxy(self):
+        proxy = Proxy(f"{self.here} {OTHER}", "--listen",
+                      f"0.0.0.0:{self.proxy_port}", "--passes", self.key_path)
         self.addCleanup(proxy.stop)
         return proxy
 
@@ -152,7 +153,7 @@ class Calls(Egress):
         self.assertEqual(self.sh(one, "curl -s -o /dev/null -w %{http_code} "
                                  "--noproxy nobody "
                                  f"http://{self.here}/ || true"), "000")
-        self.proxy = self.start_proxy(self.proxy.port)
+        self.proxy = self.start_proxy()
         self.assertEqual(self.reaches(one), "200")
         self.assertEqual(self.reaches(other), "403")
 
