@@ -109,7 +109,8 @@ class Served(Loads):
 
     def test_the_pools_size(self):
         self.served(replicas=4)
-        run = self.load("--pool-size", "8", "-n", "10")
+        # Held, so that who looks at the pool now and then does so in time.
+        run = self.load("--pool-size", "8", "-n", "10", "--hold", "200ms")
         self.assertEqual(max(s["ready"] for s in run["phases"][0]["stock"]), 8)
         self.nothing_left(run, replicas=4)
 
