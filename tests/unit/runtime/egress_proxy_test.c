@@ -542,6 +542,26 @@ bytes_of_a_sandbox_are_counted(void **state)
 }
 
 /* Each source, and each address of the one for many, has its own connections. */
+/* Until so many connections are there. Clients of TCP may be accepted in another
+ * order than they came in. */
+static void
+wait_connections(uint32_t n)
+{
+    while (wp_http_server_stats(egress->server).connections != n) {
+        turn();
+    }
+}
+
+/* The n-th that is there. */
+static int
+hold(const struct sockaddr_storage *at, socklen_t len, uint32_t n)
+{
+    int fd = connect_to(at, len);
+
+    wait_connections(n);
+    return fd;
+}
+
 static void
 connections_are_bounded(void **state)
 {
@@ -560,7 +580,8 @@ connections_are_bounded(void **state)
         for (int i = 0; i < 2; i++) {
             const struct sockaddr_storage *at = i == 0 ? &box : &many;
             socklen_t len = i == 0 ? box_len : many_len;
-            int held[2] = {connect_to(at, len), connect_to(at, len)};
+            int first = hold(at, len, 1);
+            int second = hold(at, len, 2);
             int further = connect_to(at, len);
 
             asked[0] = '\0';
@@ -571,7 +592,7 @@ connections_are_bounded(void **state)
             put(got);
             put("\n");
             (void)close(further);
-            (void)close(held[0]);
+            (void)close(first);
             got[0] = '\0';
             /* Its place is free again, once that is seen. */
             while (strstr(got, " 400 ") == NULL &&
@@ -587,10 +608,8 @@ connections_are_bounded(void **state)
             }
             put(got);
             put("\n");
-            (void)close(held[1]);
-            for (int turns = 0; turns < 20; turns++) {
-                turn();
-            }
+            (void)close(second);
+            wait_connections(0);
         }
     }
     compare("egress_connections.txt");
