@@ -480,8 +480,10 @@ class Variables(World):
         self.becomes("SandboxNotReady", "cannot be reached")
         self.api.patch("sandboxclaims", NS, "c", {"spec": {"env": [
             {"name": "A", "value": "2", "containerName": "side"}]}})
-        self.serve(name)
+        # Before there is a server: it would get what the claim brought first.
         self.becomes("ReconcilerError", "a container of the template")
+        self.serve(name)
+        self.assertEqual(self.sh(name, "echo $A"), "\n")
         self.api.patch("sandboxclaims", NS, "c", {"spec": {"env": self.ENV}})
         self.wait_ready("c")
         self.assertEqual(self.sh(name, "echo $A"), "1\n")
