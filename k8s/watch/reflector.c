@@ -10,8 +10,8 @@
 #define PAUSE_MIN_NS (100 * WP_NS_PER_MS)
 #define PAUSE_FIRST_NS (500 * WP_NS_PER_MS)
 #define PAUSE_MAX_NS (30 * WP_NS_PER_S)
-/* Of a server that cannot be reached: asking costs it nothing, and claims wait
- * for it to be back. */
+/* While nothing answers: claims wait for the server to be back, and so few
+ * requests are no load for one that is only slow. */
 #define SILENT_PAUSE_MAX_NS (5 * WP_NS_PER_S)
 /* A server that says Retry-After is believed up to this. */
 #define ASKED_PAUSE_MAX_NS (300 * WP_NS_PER_S)

@@ -56,8 +56,8 @@ on_template(void *ctx, const struct wp_object *before,
     }
 }
 
-/* By its name, too: one that somebody else has made stands in the way of ours.
- */
+/* Whose name it has, since one that somebody else has made stands in the way of
+ * ours; and whose it is, since a name may be cut. */
 static void
 add_template_of(struct template_controller *controller,
                 const struct wp_object *policy)
